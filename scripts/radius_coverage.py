@@ -27,7 +27,7 @@ from scipy import stats
 from drbo import KL, MMD, RBF, AmbiguitySet, ChiSquare, Samples, TotalVariation, Wasserstein
 from drbo.ambiguity.placed import PlacedSet
 from drbo.contexts.nature import Reference
-from drbo.contexts.replayed import contexts_of
+from drbo.contexts.sampled_contexts import contexts_of
 from drbo.radius import Bootstrap, Calibrated, Decaying, EmpiricalLikelihood, RadiusRule, Theoretical
 from drbo.rounds.past import block_length, tail
 

@@ -137,15 +137,54 @@ def test_module_names_are_told_apart_at_a_glance() -> None:
     assert alike == []
 
 
+ALIKE = {("Bound", "Found"), ("Bound", "Round"), ("Found", "Round")}
+"""Classes with names that differ by a letter, and are kept: words that every policy uses."""
+
+
 def test_class_names_are_told_apart_at_a_glance() -> None:
-    """No two classes of the folders up to the optimizer have the same name, or one that is the other's plural."""
+    """No two classes of the folders up to the optimizer have the same name, or names that differ by a letter."""
     core = [path for name, path in MODULES.items() if PLACES[room(name)] <= PLACES["optimizer"]]
-    found = [
-        node.name for path in core for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ClassDef)
+    found = sorted(
+        node.name.strip("_")
+        for path in core
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef)
+    )
+    assert {(a, b) for i, a in enumerate(found) for b in found[i + 1 :] if alike_names(a, b)} == ALIKE
+
+
+def undocumented(sources: list[str]) -> list[str]:
+    """Return the public methods without a docstring that override no documented method of a class in the sources."""
+    classes = [node for source in sources for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ClassDef)]
+    bases = {one.name: [ast.unparse(base).split("[")[0].split(".")[-1] for base in one.bases] for one in classes}
+    methods = {one.name: [node for node in one.body if isinstance(node, ast.FunctionDef)] for one in classes}
+
+    def said(name: str, method: str) -> bool:
+        own = [node for node in methods.get(name, ()) if node.name == method and ast.get_docstring(node)]
+        return bool(own) or any(said(base, method) for base in bases.get(name, ()))
+
+    return [
+        f"{name}.{node.name}"
+        for name, several in methods.items()
+        for node in several
+        if not (name.startswith("_") or node.name.startswith("_") or said(name, node.name) or is_a_stub(node))
     ]
-    assert sorted({name for name in found if found.count(name) > 1}) == []
-    plurals = {name for name in found if f"{name}s" in found}
-    assert plurals == {"Point"}  # a point of a space, and `Points`, the distinct points of observations
+
+
+def is_a_stub(method: ast.FunctionDef) -> bool:
+    """Return whether a method of a protocol is written as `def name(self) -> float: ...`."""
+    return ast.unparse(method.body[0]) == "..."
+
+
+def test_every_public_method_says_what_it_does() -> None:
+    """An override needs no docstring of its own: it has that of the method which it overrides."""
+    assert undocumented([path.read_text() for path in SOURCES]) == []
+
+
+def test_a_method_without_a_docstring_is_found() -> None:
+    base = "class A:\n    def f(self):\n        'Return 1.'\n"
+    assert undocumented([base, "class B(A):\n    def f(self):\n        return 2\n"]) == []
+    assert undocumented([base, "class B(A):\n    def g(self):\n        return 2\n"]) == ["B.g"]
 
 
 def alike_names(a: str, b: str) -> bool:

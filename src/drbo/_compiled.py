@@ -30,10 +30,7 @@ class _Cache(IndexDataCacheFile):
     """The machine code of one function: one file per signature and processor, and an index of these files."""
 
     def save(self, key: Any, data: Any) -> None:
-        """Save the machine code of a signature, then its index entry.
-
-        Two processes that save at the same time may lose an entry, which costs one more compilation.
-        """
+        """Save the machine code of a signature, then its index entry; of two saves at once, one entry may be lost."""
         digest = hashlib.sha256(repr((self._version, self._source_stamp, key)).encode()).digest()
         name = self._data_name(int.from_bytes(digest[:8], "big"))
         self._save_data(name, data)

@@ -17,10 +17,7 @@ _PAUSE = 10.0
 
 
 def printable(value: object, *, lines: bool = False) -> str:
-    r"""Return a value as text with escaped control characters: ESC as \x1b, a new line as \n.
-
-    With `lines`, new lines are kept, for a message of several lines.
-    """
+    """Return a value as text with escaped control characters; with `lines`, new lines are kept."""
     return "".join(
         c if c.isprintable() or (lines and c == "\n") else c.encode("unicode_escape").decode() for c in str(value)
     )
@@ -52,10 +49,7 @@ class MissingExtraError(ImportError):
 
 
 def require(module: str, extra: str) -> Any:
-    """Return a module; if it is not installed, raise an error that says what to install.
-
-    If an installed package fails to load, its own error is raised.
-    """
+    """Return a module; if it is not installed, raise an error that says what to install."""
     try:
         return import_module(module)
     except ModuleNotFoundError as error:

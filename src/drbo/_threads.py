@@ -22,10 +22,7 @@ from typing import Any
 
 
 class _Use:
-    """A context manager that limits linear algebra in this process to one thread until all uses have ended.
-
-    A use ends when it is left, or with this object.
-    """
+    """A context manager that limits linear algebra in this process to one thread until all uses have ended."""
 
     def __enter__(self) -> None:
         global _before

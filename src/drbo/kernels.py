@@ -154,10 +154,7 @@ class RadialKernel(Kernel):
         return np.asarray(1.0 / np.square(scales))
 
     def _squared_distance(self, a: FloatArray, b: FloatArray) -> FloatArray:
-        """Return r(a_i, b_j)^2, shape (n, m), exactly zero for equal points.
-
-        Differences are taken before scaling, which keeps them exact for near-duplicates.
-        """
+        """Return r(a_i, b_j)^2, shape (n, m): differences come before scaling, so near-duplicates stay exact."""
         scale = self.lengthscale
         a, b = np.ascontiguousarray(a, dtype=np.float64), np.ascontiguousarray(b, dtype=np.float64)
         if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[1]:  # compiled code checks no bounds
@@ -234,7 +231,6 @@ class RBF(RadialKernel):
         return value, np.asarray(-0.5 * value)
 
     def spread(self, rng: np.random.Generator, count: int) -> FloatArray:
-        """Return ones: the kernel is a single RBF, not a mixture."""
         del rng
         return np.ones(count)
 
@@ -260,7 +256,6 @@ class Matern(RadialKernel):
             raise ValueError(f"nu must be 1.5 or 2.5, got {self.nu!r}")
 
     def correlation(self, r2: FloatArray) -> FloatArray:
-        """Return the class's formula for its nu and amplitude 1."""
         s = np.sqrt(2.0 * self.nu * r2)
         return np.asarray((1.0 + s if self.nu == 1.5 else 1.0 + s + s**2 / 3.0) * np.exp(-s))
 
@@ -285,22 +280,17 @@ class Matern(RadialKernel):
 
 @dataclass(frozen=True)
 class ConstantKernel(Kernel):
-    """The kernel k = 1 of a constant function: one that does not depend on this input.
-
-    `Product(RBF(0.2), ConstantKernel())` is a kernel of actions only.
-    """
+    """The kernel k = 1 of a function without this input: `Product(RBF(0.2), ConstantKernel())`."""
 
     def __call__(self, a: FloatArray, b: FloatArray) -> FloatArray:
         """Return ones, shape (n, m)."""
         return np.ones((len(a), len(b)))
 
     def gradient(self, a: FloatArray, b: FloatArray) -> FloatArray:
-        """Return zeros, shape (n, m, d)."""
         return np.zeros((len(a), len(b), a.shape[1]))
 
     @property
     def curvature(self) -> FloatArray:
-        """The variance of each partial derivative, 0."""
         return np.zeros(1)
 
     @property
@@ -309,7 +299,6 @@ class ConstantKernel(Kernel):
         return 1.0
 
     def frequencies(self, rng: np.random.Generator, count: int, dimension: int) -> FloatArray:
-        """Return zeros (count, dimension)."""
         del rng
         return np.zeros((count, dimension))
 
@@ -329,21 +318,17 @@ class Along(Kernel):
         return self.kernel(a @ self.directions, b @ self.directions)
 
     def gradient(self, a: FloatArray, b: FloatArray) -> FloatArray:
-        """Return the gradient in a, shape (n, m, d')."""
         return np.asarray(self.kernel.gradient(a @ self.directions, b @ self.directions) @ self.directions.T)
 
     @property
     def curvature(self) -> FloatArray:
-        """The variance of the derivative along each direction, (d',)."""
         return np.asarray(self.directions**2 @ np.broadcast_to(self.kernel.curvature, self.directions.shape[1]))
 
     @property
     def variance(self) -> float:
-        """The value k(a, a)."""
         return self.kernel.variance
 
     def frequencies(self, rng: np.random.Generator, count: int, dimension: int) -> FloatArray:
-        """Return frequencies (count, d') along the directions."""
         del dimension
         return self.kernel.frequencies(rng, count, self.directions.shape[1]) @ self.directions.T
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from drbo.contexts.replayed import contexts_of
 
 import drbo
-from drbo.contexts.replayed import contexts_of
 
 RNG = np.random.default_rng(0)
 N = 24

@@ -9,7 +9,7 @@ import pytest
 
 import drbo
 import robos
-from drbo.experiments._tasks import Dial, Goal, radius_for_loss
+from drbo.experiments._tasks import Goal, RadiusDial, radius_for_loss
 from drbo.problems import benchmark_1, by_name, wind
 from drbo.rounds.grid_search import robust_scores
 from tolerances import CLOSED_FORM
@@ -19,8 +19,8 @@ SETS = [PROBLEM.ambiguity, drbo.TotalVariation(), drbo.KL(), drbo.CVaR(), drbo.W
 RADII = np.array([0.0, 0.1, robos.RADIUS / 3, robos.RADIUS, 0.8, 3 * robos.RADIUS])
 
 
-def dial(ambiguity: drbo.AmbiguitySet, radii: np.ndarray = RADII) -> Dial:
-    return Dial.of(PROBLEM, Goal(ambiguity, 0.1), radii)
+def dial(ambiguity: drbo.AmbiguitySet, radii: np.ndarray = RADII) -> RadiusDial:
+    return RadiusDial.of(PROBLEM, Goal(ambiguity, 0.1), radii)
 
 
 @pytest.mark.parametrize("ambiguity", SETS, ids=repr)

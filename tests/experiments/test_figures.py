@@ -12,7 +12,7 @@ from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
 from drbo.experiments import METHODS, _figures
-from drbo.experiments._tasks import SETTINGS, Dial, Goal
+from drbo.experiments._tasks import SETTINGS, Goal, RadiusDial
 from drbo.experiments.records import Table, select
 from drbo.experiments.style import new_figure
 from drbo.problems import Problem, benchmark_1, benchmark_2
@@ -160,7 +160,7 @@ def test_a_comparison_with_a_constraint_has_two_more_panels() -> None:
 
 def test_dial_and_sets(problem: Problem) -> None:
     aim = Goal.of(problem, "mmd")
-    table = Dial.of(problem, aim, np.linspace(0.0, 1.1, 12))
+    table = RadiusDial.of(problem, aim, np.linspace(0.0, 1.1, 12))
     assert clashes(_figures.dial(problem, table, aim)) == []
     x = problem.robust_optimum.action_index
     names = ("mmd", "tv", "kl", "chi2", "cvar", "wasserstein")

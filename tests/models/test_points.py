@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from drbo import GP, RBF, ConstantKernel, Matern, Product
 from drbo.models.data import Observation
 from drbo.models.observation_rows import Rows
-from drbo.models.points import Points
+from drbo.models.points import DistinctPoints
 from drbo.models.regression import ExactPosterior
 from tolerances import CLOSED_FORM
 
@@ -42,7 +42,7 @@ def observations(count: int = 80, seed: int = 0) -> list[Observation]:
 @pytest.mark.parametrize("correlation", [0.0, 0.4])
 def test_merged_points_have_the_posterior_of_all_observations(correlation: float) -> None:
     gp, given = prior(correlation), observations()
-    points = Points.merged(Rows.of(given, 2, 1), gp)
+    points = DistinctPoints.merged(Rows.of(given, 2, 1), gp)
     assert len(points) < len(given)
     q = np.linspace(0.0, 1.0, 9)[:, None]
     apart = ExactPosterior(gp, NO_GRID, q).with_more(given)
@@ -61,7 +61,7 @@ def test_merged_points_have_the_posterior_of_all_observations(correlation: float
 def test_merged_points_on_a_grid_and_other_contexts() -> None:
     """A grid keeps mean and variance up to date; merged rows must not be read as those of single observations."""
     gp, given = prior(), observations()
-    points = Points.merged(Rows.of(given, 2, 1), gp)
+    points = DistinctPoints.merged(Rows.of(given, 2, 1), gp)
     made = ExactPosterior.of(points.factor(gp, X, C, given))
     more = [Observation.of(X[0], C[0], 0.3), Observation.of(X[0], C[0], 0.1)]
     apart = ExactPosterior(gp, X, C[:2]).with_more([*given, *more])
@@ -74,7 +74,7 @@ def test_some_points_are_a_posterior_of_their_own() -> None:
     """Evaluations with several outcomes may lose some of them: the others keep their correlation."""
     gp, rng = prior(0.4), np.random.default_rng(0)
     given = [Observation.of(X[i // 3], C[i % 3], float(rng.normal()), None, i % 3, 2 - i % 3) for i in range(30)]
-    points = Points.merged(Rows.of(given, 2, 1), gp)
+    points = DistinctPoints.merged(Rows.of(given, 2, 1), gp)
     assert len(points) == 30
     q = np.linspace(0.0, 1.0, 9)[:, None]
     ours = ExactPosterior.of(points.at(np.arange(1, 30, 3)).factor(gp, NO_GRID, q))

@@ -12,7 +12,7 @@ import drbo.models.sparse as module
 from drbo import GP, RBF, ConstantKernel, Matern, Product
 from drbo.models.data import Observation
 from drbo.models.gp import distinct
-from drbo.models.points import Points
+from drbo.models.points import DistinctPoints
 from drbo.models.regression import ExactPosterior
 from drbo.models.sparse import SparsePosterior, posterior_of_any
 from drbo.models.surrogate import Data, Inputs
@@ -94,14 +94,14 @@ def test_the_pseudo_data_have_the_moments_of_the_sparse_posterior() -> None:
 def test_the_sparse_variance_may_be_too_small_and_no_bound_uses_it() -> None:
     """RBF(1), noise 0.1, inducing point 0, datum 1, test point -1: the exact variance is 0.98, the sparse one 0.64."""
     gp = GP(Product(RBF(1.0), ConstantKernel()), 0.1)
-    rows = Points.merged(
+    rows = DistinctPoints.merged(
         distinct(gp, Data(Inputs(np.empty((0, 1)), 1)).and_also(
             [Observation.of(np.array([x]), np.zeros(1), 0.0) for x in (0.0, 1.0)]
         ), 2).rows, gp,
     )  # fmt: skip
-    only = Points(rows.rows.at(np.array([1])), rows.variance[1:], np.zeros(1, dtype=np.intp), 1)
+    only = DistinctPoints(rows.rows.at(np.array([1])), rows.variance[1:], np.zeros(1, dtype=np.intp), 1)
     both = only.rows.and_also(rows.rows.at(np.array([0])))
-    merged = Points(both, np.array([rows.variance[1], 1e12]), np.arange(2), 2)
+    merged = DistinctPoints(both, np.array([rows.variance[1], 1e12]), np.arange(2), 2)
     factor = module._pseudo(gp, merged, np.array([1]), np.ones((1, 1)), np.empty((0, 1)), np.zeros((1, 1)))
     assert ExactPosterior.of(factor).moments(np.array([[-1.0]]))[1][0, 0] == pytest.approx(0.64, abs=0.01)
     exact = ExactPosterior.of(only.factor(gp, np.empty((0, 1)), np.zeros((1, 1))))

@@ -90,13 +90,7 @@ class _Hull:
 
 
 class BlockPivoting:
-    """The solver on the contexts of features F (n, r); the first of the `pivots` are spread over all contexts.
-
-    Attributes
-    ----------
-    order : (n,) the contexts, the pivots first
-    gram : (n, n) M in this order
-    """
+    """The solver on contexts of features F (n, r) in the `order` (n,) of pivots first; `gram` is M in this order."""
 
     def __init__(self, features: FloatArray, pivots: list[int]) -> None:
         rest = np.setdiff1d(np.arange(len(features)), pivots)

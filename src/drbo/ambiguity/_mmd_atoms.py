@@ -169,10 +169,7 @@ _LANES = 16
 
 @jit
 def embed(reference, features):
-    """Return the atoms b (n + 1, r) of a reference (n,), their transpose and norms (n,).
-
-    `features` (n, r) is the F of M = F F'.
-    """
+    """Return the atoms b (n + 1, r) of a reference (n,), their transpose and norms (n,); F (n, r) = `features`."""
     n, r = features.shape
     short = -r % _LANES
     padded = r + short if 2 * short < _LANES else r  # 30 features take longer than 32; 33 take less than 48

@@ -191,10 +191,7 @@ def _grid(open_at_zero: bool) -> FloatArray:
 
 
 def _within_domain(phi: Function, t: FloatArray) -> tuple[FloatArray, bool]:
-    """Return the nodes in the domain of phi, with its ends; and whether the domain has an upper end.
-
-    Where phi overflows it has no end.
-    """
+    """Return the nodes in the domain of phi, with its ends, and whether the domain has an upper end."""
     finite = np.isfinite(phi(t))
     first, last = int(finite.argmax()), len(t) - 1 - int(finite[::-1].argmax())
     if not finite[first : last + 1].all() or not t[first] <= 1.0 <= t[last]:

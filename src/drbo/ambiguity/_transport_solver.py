@@ -308,10 +308,7 @@ def _cut(v: int, above: int, child: NDArray[np.int64], after: NDArray[np.int64],
 
 @in_order
 def cheapest_plan_on_line(supply: FloatArray, demand: FloatArray, position: FloatArray, order: float) -> float:
-    """Return the least cost of moving supply (n,) onto demand (n,) at |x_i - x_j|^order, x = position ascending.
-
-    On a line with a convex cost the monotone plan is optimal: the north-west corner rule.
-    """
+    """Return the least cost of moving supply (n,) onto demand (n,) at |x_i - x_j|^order: the monotone plan."""
     total = 0.0
     i, j = 0, 0
     left, need = supply[0], demand[0]

@@ -32,13 +32,7 @@ _EQUAL = 1e-9
 
 
 class Scenario(ABC):
-    """One scenario.
-
-    Attributes
-    ----------
-    name : its name in errors
-    given : the user's argument
-    """
+    """One scenario: its `name` in errors, and what the user gave."""
 
     name: str
     given: Any
@@ -60,7 +54,6 @@ class Weighted(Scenario):
         self.name, self.given = name, validation.frozen(validation.distribution(name, weights))
 
     def on(self, columns: Sequence[Column], points: FloatArray | None = None) -> FloatArray:
-        """Return the weights; raise if there are not as many contexts."""
         del columns
         if points is not None and len(self.given) != len(points):
             raise ValueError(f"{self.name} must hold {len(points)} weights, one per context, got {len(self.given)}")
@@ -89,7 +82,7 @@ class ByLabel(Scenario):
         return validation.distribution(self.name, np.asarray(weights))
 
 
-class Sampled(Scenario):
+class SampledScenario(Scenario):
     """Samples of contexts; those that disagree with a known part of the context are dropped."""
 
     def __init__(self, name: str, samples: Samples, agree: NDArray[np.bool_] | None = None) -> None:
@@ -126,15 +119,14 @@ class Sampled(Scenario):
         return weights
 
     def agreeing(self, holds: Callable[[Samples], NDArray[np.bool_]]) -> Scenario | None:
-        """Return the samples that agree with the known part; None if there are none."""
         agree = holds(self.given)
-        return Sampled(self.name, self.given, agree) if agree.any() else None
+        return SampledScenario(self.name, self.given, agree) if agree.any() else None
 
 
 def scenario(name: str, given: Any) -> Scenario:
     """Return the user's argument as a scenario: samples, weights by label, or weights (n,)."""
     if isinstance(given, Samples):
-        return Sampled(name, given)
+        return SampledScenario(name, given)
     values = validation.by_name(given)
     return ByLabel(name, values) if isinstance(values, Mapping) else Weighted(name, values)
 
@@ -147,13 +139,7 @@ def _in_words(columns: Sequence[Column]) -> str:
 
 
 class PlacedAnyOf(PlacedSet):
-    """The union of the sets around scenarios, on contexts.
-
-    Attributes
-    ----------
-    inner : the set around each scenario
-    weights : (k, n) of the scenarios
-    """
+    """The union of the sets `inner` around scenarios of weights (k, n), on contexts."""
 
     n_contexts: int
 
@@ -168,12 +154,10 @@ class PlacedAnyOf(PlacedSet):
         return f"AnyOf({len(self.weights)} scenario(s), within={self.inner!r})"
 
     def words(self, radius: float) -> str:
-        """Return a description of the distributions in the set."""
         return f"{self.inner.words(radius)}, or so with {self._which} in place of the reference"
 
     @property
     def everything(self) -> str:
-        """A description of the set from its diameter on."""
         every = self.inner.everything
         if every == super().everything:
             return every
@@ -290,25 +274,20 @@ class AnyOf(AmbiguitySet):
 
     @property
     def n_contexts(self) -> int | None:
-        """The number of contexts given to the inner set, if any."""
         return self.inner.n_contexts
 
     @property
     def atoms(self) -> tuple[Samples, ...]:
         """The scenarios that are samples: their points must be among the contexts."""
-        return tuple(one.given for one in self.scenarios if isinstance(one, Sampled))
+        return tuple(one.given for one in self.scenarios if isinstance(one, SampledScenario))
 
     def with_columns(self, columns: Sequence[Column]) -> AnyOf:
-        """Return the set for contexts with these columns."""
         made = copy.copy(self)
         made.inner, made._columns = self.inner.with_columns(columns), tuple(columns)
         return made
 
     def among(self, rows: NDArray[np.intp]) -> AmbiguitySet:
-        """Return the family for some of the contexts (k,): each scenario conditioned on them.
-
-        A scenario without weight on them is dropped.
-        """
+        """Return the family for some of the contexts (k,): the scenarios with weight on them, conditioned on them."""
         inner = among(self.inner, rows)
         shares = [one.on(self._columns)[rows] for one in self.scenarios]
         possible = [share / share.sum() for share in shares if share.sum() > 0.0]
@@ -319,10 +298,7 @@ class AnyOf(AmbiguitySet):
         return made
 
     def agreeing(self, holds: Callable[[Samples], NDArray[np.bool_]]) -> AmbiguitySet:
-        """Return the family for a known part of the context: each scenario conditioned on it.
-
-        A scenario without matching samples is dropped.
-        """
+        """Return the family for a known part of the context: each scenario conditioned on it, if any sample agrees."""
         inner = self.inner.agreeing(holds) if isinstance(self.inner, SupportsScenarios) else self.inner
         possible = tuple(left for one in self.scenarios if (left := one.agreeing(holds)) is not None)
         if not possible:
@@ -332,7 +308,6 @@ class AnyOf(AmbiguitySet):
         return made
 
     def compression(self, points: FloatArray, scales: FloatArray) -> tuple[FloatArray, Kernel | Metric] | None:
-        """Return the points and the kernel or metric in which the samples of the reference may be compressed."""
         return self.inner.compression(points, scales)
 
     def _place(self, points: FloatArray, scales: FloatArray) -> PlacedAnyOf:

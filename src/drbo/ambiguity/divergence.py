@@ -28,7 +28,6 @@ class Divergence(PlacedSet, AmbiguitySet):
 
     @property
     def placed(self) -> Self:
-        """The set itself, which fits any contexts."""
         return self
 
     def extended(self, further: FloatArray) -> Self:
@@ -58,13 +57,11 @@ class Expectation(Divergence):
     growth = Growth(matters=False, convex=True)
 
     def words(self, radius: float) -> str:
-        """Return a description of the distributions in the set."""
         del radius
         return "that is the reference itself"
 
     @property
     def everything(self) -> str:
-        """A description of the set at any radius."""
         return "the reference itself"
 
     def dual(self, values: FloatArray, reference: FloatArray, radius: float, worst: WorstCase) -> None:
@@ -96,7 +93,6 @@ class OnSupport(MassDivergence):
 
     @property
     def everything(self) -> str:
-        """A description of the set from its diameter on."""
         return "every distribution on the contexts that the reference shows"
 
     def _distance(self, p: FloatArray, q: FloatArray) -> float:
@@ -191,7 +187,6 @@ class TotalVariation(MassDivergence):
     )
 
     def words(self, radius: float) -> str:
-        """Return a description of the distributions in the set."""
         return f"that replaces at most {min(radius, 1.0):.1%} of the reference (total variation)"
 
     def dual(self, values: FloatArray, reference: FloatArray, radius: float, worst: WorstCase) -> Dual | None:
@@ -260,7 +255,6 @@ class CVaR(OnSupport):
     )
 
     def words(self, radius: float) -> str:
-        """Return a description of the distributions in the set."""
         return f"that is a share of at least {max(1.0 - radius, 0.0):.1%} of the reference (CVaR)"
 
     def _on_support(self, moved: FloatArray, reference: FloatArray) -> float:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from drbo._compiled import announce, in_order
 from drbo.ambiguity._transport_solver import cheapest_plan
-from drbo.ambiguity.metric import Metric, PlacedTransport, Positions
+from drbo.ambiguity.metric import PlacedTransport, PointTransport
 from drbo.ambiguity.placed import Dual, Growth, WorstCase, reference_alone
 from drbo.validation import FloatArray
 
@@ -28,10 +28,7 @@ _HALVINGS = 40
 def lowest_in_reach(
     values: FloatArray, reference: FloatArray, sources: NDArray[np.int64], reach: NDArray[np.bool_]
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the weights (m, n) and the worst cases (m,) of values (m, n).
-
-    The mass of each source (k,) goes to the first of the lowest values within its `reach` (k, n).
-    """
+    """Return weights (m, n) and worst cases (m,): mass goes to the first of the lowest values in `reach` (k, n)."""
     m, n = values.shape
     weights, found = np.zeros((m, n)), np.empty(m)
     for row in range(m):
@@ -63,7 +60,6 @@ class PlacedEverywhere(PlacedTransport):
     )
 
     def words(self, radius: float) -> str:
-        """Return a description of the distributions in the set."""
         return f"in which every day has moved by at most {radius:.3g} from the reference, in {self.metric.units}"
 
     def _solve(self, values: FloatArray, reference: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
@@ -96,28 +92,11 @@ class PlacedEverywhere(PlacedTransport):
         return float(cheapest_plan(q, p, further, False)) <= _MASS
 
 
-class PointEverywhere(PlacedEverywhere):
-    """A Wasserstein set of order infinity of distances between points with known positions.
-
-    Attributes
-    ----------
-    contexts : (n, d) in the user's units
-    """
-
-    def __init__(self, metric: Metric, points: FloatArray) -> None:
-        self._positions = Positions(metric, points)
-        self.contexts = self._positions.points
-        super().__init__(metric, self._positions.distances())
-
-    def extended(self, further: FloatArray) -> PointEverywhere:
-        """Return the set with further contexts (k, d)."""
-        return PointEverywhere(self.metric, np.concatenate([self.contexts, further]))
+class PointEverywhere(PointTransport, PlacedEverywhere):
+    """A Wasserstein set of order infinity of points with known positions."""
 
     def reaches(self, sources: NDArray[np.intp], points: FloatArray, half: FloatArray, radius: float) -> FloatArray:
-        """Return how far within the radius each cell |c - point| <= half (m, d) begins, per source (k, m).
-
-        Mass of a source moves into a cell only where this is zero or more. For half = 0 the cell is the point itself.
-        """
+        """Return how far within the radius each cell |c - point| <= half (m, d) begins, per source (k, m)."""
         way = self._positions.to(points, sources) - self._positions.lengths(half)
         return np.asarray(_BORDER * radius - np.maximum(way, 0.0))
 
@@ -133,15 +112,6 @@ class PointEverywhere(PlacedEverywhere):
             return np.where(inside, lowest[:, None], -np.inf).max(axis=0), np.zeros_like(points)
 
         return Dual(float(worst.lower_bound), 1.0, threshold)
-
-    def moved(self, reference: FloatArray, points: FloatArray) -> float:
-        """Return the distance of the reference from the same weights on moved contexts (n, d)."""
-        step = self._positions.common_step(reference, points)
-        if step is not None:
-            return step
-        p, both = self._positions.both(reference, points)
-        gone = np.zeros(len(p))
-        return PointEverywhere(self.metric, both).distance(np.append(gone, p), np.append(p, gone))
 
     def shares_inside(self, reference: FloatArray, points: FloatArray, radius: float) -> tuple[float, float] | None:
         """Return the shares of the mass that may move: an interval from 0 on, as the set is convex."""

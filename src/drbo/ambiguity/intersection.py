@@ -61,13 +61,7 @@ _KEEPS = 1e-9
 
 
 class PlacedIntersection(PlacedSet):
-    """The distributions of a ball that satisfy bounds, on contexts.
-
-    Attributes
-    ----------
-    inner : the ball
-    limits : the bounds
-    """
+    """The distributions of the ball `inner` that satisfy the bounds `limits`, on contexts."""
 
     def __init__(self, inner: PlacedSet, limits: tuple[PlacedLinear[Any], ...]) -> None:
         self.inner, self.limits = inner, limits
@@ -79,12 +73,10 @@ class PlacedIntersection(PlacedSet):
         return f"Intersection({', '.join(map(repr, (self.inner, *self.limits)))})"
 
     def words(self, radius: float) -> str:
-        """Return a description of the distributions in the set."""
         return " and ".join([self.inner.words(radius), *(one.words(_own(one)) for one in self.limits)])
 
     @property
     def everything(self) -> str:
-        """A description of the set from its diameter on."""
         return f"{self.inner.everything} that keeps the bounds"
 
     def moved(self, reference: FloatArray, points: FloatArray) -> float:
@@ -137,13 +129,13 @@ class PlacedIntersection(PlacedSet):
         y = self._search(v, reference, radius + _BEYOND * self.growth.unit, bounds).multipliers
         return with_slopes(self.inner).slopes(v - y @ bounds.features.T, reference, radius)
 
-    def _bounds(self, reference: FloatArray) -> _Bounds:
+    def _bounds(self, reference: FloatArray) -> _BoundRows:
         """Return the bounds around a reference, as rows of one linear program."""
         ends = [one.bounds(reference, _own(one)) for one in self.limits]
         features = np.concatenate([one.features for one in self.limits], axis=1)
         lower, upper = (np.concatenate([pair[side] for pair in ends]) for side in (0, 1))
         edges = np.cumsum([0, *(len(pair[0]) for pair in ends)])
-        return _Bounds(features, lower, upper, tuple(slice(a, b) for a, b in itertools.pairwise(edges)))
+        return _BoundRows(features, lower, upper, tuple(slice(a, b) for a, b in itertools.pairwise(edges)))
 
     def _distance(self, p: FloatArray, q: FloatArray) -> float:
         if any(one.distance(p, q) > _own(one) + _KEEPS for one in self.limits):
@@ -168,7 +160,7 @@ class PlacedIntersection(PlacedSet):
             weights[outside], lower_bound[outside] = found.weights, found.lower_bound
         return weights, lower_bound
 
-    def _search(self, values: FloatArray, reference: FloatArray, radius: float, bounds: _Bounds) -> _Found:
+    def _search(self, values: FloatArray, reference: FloatArray, radius: float, bounds: _BoundRows) -> _Mixtures:
         """Return the worst mixtures of the ball's distributions that satisfy the bounds, with their multipliers."""
         rows = ScaledBounds.of(bounds.features, bounds.lower, bounds.upper)
         if rows.impossible:
@@ -198,7 +190,7 @@ class PlacedIntersection(PlacedSet):
                 break
         if lacking.any():
             self._refuse(radius)
-        return _Found(weights, lowest + span * lower_bound, multipliers * span[:, None] / rows.sizes)
+        return _Mixtures(weights, lowest + span * lower_bound, multipliers * span[:, None] / rows.sizes)
 
     def _refuse(self, radius: float) -> None:
         raise ValueError(
@@ -258,11 +250,9 @@ class Intersection(AmbiguitySet):
 
     @property
     def n_contexts(self) -> int | None:
-        """The number of contexts given to the ball, if any."""
         return self.inner.n_contexts
 
     def with_columns(self, columns: Sequence[Column]) -> Intersection:
-        """Return the set for contexts with these columns."""
         return Intersection(*(one.with_columns(columns) for one in (self.inner, *self.limits)))
 
     def among(self, rows: NDArray[np.intp]) -> Intersection:
@@ -270,7 +260,6 @@ class Intersection(AmbiguitySet):
         return Intersection(among(self.inner, rows), *self.limits)
 
     def compression(self, points: FloatArray, scales: FloatArray) -> tuple[FloatArray, Kernel | Metric] | None:
-        """Return the ball's bound on compression; None if a bound moves with the reference's means."""
         if any(one.follows_reference for one in self.limits):
             return None
         return self.inner.compression(points, scales)
@@ -281,7 +270,7 @@ class Intersection(AmbiguitySet):
 
 
 @dataclass(frozen=True, eq=False)
-class _Bounds:
+class _BoundRows:
     """All bounds around a reference: lower <= F'w <= upper; `parts` holds the rows of each set."""
 
     features: FloatArray
@@ -291,7 +280,7 @@ class _Bounds:
 
 
 @dataclass(frozen=True, eq=False)
-class _Found:
+class _Mixtures:
     """Worst-case weights (m, n), certified lower bounds (m,), and the multipliers (m, k) that certify them."""
 
     weights: FloatArray

@@ -50,7 +50,6 @@ class KL(OnSupport):
         return 0.5 * z**2
 
     def words(self, radius: float) -> str:
-        """Return a description of the distributions in the set."""
         return f"within a Kullback-Leibler divergence of {radius:.3g} nats of the reference"
 
     def _on_support(self, moved: FloatArray, reference: FloatArray) -> float:
@@ -160,7 +159,6 @@ class ChiSquare(OnSupport):
         return z**2
 
     def words(self, radius: float) -> str:
-        """Return a description of the distributions in the set."""
         return f"within a chi-square divergence of {radius:.3g} of the reference"
 
     def _on_support(self, moved: FloatArray, reference: FloatArray) -> float:

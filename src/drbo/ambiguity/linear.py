@@ -45,14 +45,7 @@ Words = TypeVar("Words", bound="Linear")
 
 
 class PlacedLinear(PlacedSet, Generic[Words]):
-    """Distributions with bounds on the means of features; the bounds depend on the reference and the radius.
-
-    Attributes
-    ----------
-    family : the set as it was stated, for contexts with known columns
-    contexts : (n, d) in the user's units
-    features : (n, k) of the contexts
-    """
+    """Distributions with bounds on the means of features (n, k) of contexts (n, d), in the user's units."""
 
     n_contexts: int
 
@@ -153,7 +146,6 @@ class Linear(AmbiguitySet):
     _columns: tuple[Column, ...] | None = None
 
     def with_columns(self, columns: Sequence[Column]) -> Self:
-        """Return the set for contexts with these columns."""
         made = copy.copy(self)
         made._columns = tuple(columns)
         made._choose(made._columns)
@@ -223,10 +215,7 @@ def support(y: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray:
 def certificate(
     values: FloatArray, features: FloatArray, y: FloatArray, lower: FloatArray, upper: FloatArray
 ) -> FloatArray:
-    """Return the lower bounds (m,) that multipliers y (m, k) certify for values (m, n).
-
-    Values and features are centred on their ranges, so that rounding is relative to the ranges.
-    """
+    """Return the lower bounds (m,) that multipliers y (m, k) certify for values (m, n), centred against rounding."""
     lowest = values.min(axis=1)
     centre = 0.5 * (features.max(axis=0) + features.min(axis=0))
     base = ((values - lowest[:, None]) - y @ (features - centre).T).min(axis=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,13 +52,7 @@ class Metric:
 
 
 class PlacedTransport(PlacedSet):
-    """A Wasserstein set of any order, on n contexts.
-
-    Attributes
-    ----------
-    cost : (n, n) the distances D between the contexts
-    metric, order : the metric of these distances, and its order
-    """
+    """A Wasserstein set of any order on n contexts, whose distances by a metric are `cost` (n, n)."""
 
     n_contexts: int
 
@@ -66,6 +61,28 @@ class PlacedTransport(PlacedSet):
 
     def __repr__(self) -> str:
         return f"Wasserstein({self.n_contexts} contexts, {self.metric})"
+
+
+class PointTransport(PlacedTransport):
+    """A Wasserstein set of any order of points, `contexts` (n, d) in the user's units."""
+
+    def __init__(self, metric: Metric, points: FloatArray) -> None:
+        self._positions = Positions(metric, points)
+        self.contexts = self._positions.points
+        super().__init__(metric, self._positions.distances())
+
+    def extended(self, further: FloatArray) -> Self:
+        """Return the set with further contexts (k, d)."""
+        return type(self)(self.metric, np.concatenate([self.contexts, further]))
+
+    def moved(self, reference: FloatArray, points: FloatArray) -> float:
+        """Return the distance of the reference from the same weights on moved contexts (n, d)."""
+        step = self._positions.common_step(reference, points)
+        if step is not None:
+            return step
+        p, both = self._positions.both(reference, points)
+        gone = np.zeros(len(p))
+        return type(self)(self.metric, both).distance(np.append(gone, p), np.append(p, gone))
 
 
 class Positions:

@@ -29,12 +29,7 @@ _LEAST = 1e-6
 
 
 class PlacedMMD(PlacedSet):
-    """An MMD of a matrix M on n contexts.
-
-    Attributes
-    ----------
-    features : (n, r) F with M = F F', up to rounding
-    """
+    """An MMD of a matrix M on n contexts; M = F F' up to rounding, with F (n, r) the `features`."""
 
     rows_alone = ROWS_ALONE
     n_contexts: int
@@ -53,7 +48,6 @@ class PlacedMMD(PlacedSet):
         return f"MMD({self.n_contexts} contexts, rank {self.features.shape[1]})"
 
     def words(self, radius: float) -> str:
-        """Return a description of the distributions in the set."""
         return f"within a maximum mean discrepancy (MMD) of {radius:.3g} of the reference"
 
     def slopes(self, values: FloatArray, reference: FloatArray, radius: float) -> FloatArray:
@@ -122,12 +116,7 @@ class PlacedMMD(PlacedSet):
 
 
 class KernelMMD(PlacedMMD):
-    """An MMD of a kernel on contexts with known positions.
-
-    Attributes
-    ----------
-    contexts, kernel : (n, d) in the units of the kernel, and the kernel k_M
-    """
+    """An MMD of a kernel k_M on `contexts` (n, d) in the units of the kernel."""
 
     def __init__(self, factor: PivotedCholesky, contexts: FloatArray, kernel: Kernel) -> None:
         super().__init__(factor)
@@ -306,7 +295,6 @@ class MMD(AmbiguitySet):
         return MMD.of_features(self._placed.features[rows])
 
     def compression(self, points: FloatArray, scales: FloatArray) -> tuple[FloatArray, Kernel]:
-        """Return the points and the kernel in which samples may be compressed: those of the MMD."""
         return points, self._kernel_for(scales)
 
     def _place(self, points: FloatArray, scales: FloatArray) -> KernelMMD:

@@ -39,7 +39,6 @@ class PlacedMoments(PlacedLinear["Moments"]):
         return float((np.abs(shift) / self._widths).max())
 
     def bounds(self, reference: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
-        """Return the reference's means minus and plus the widths."""
         mean = reference @ self.features
         reach = radius * self._widths
         return mean - reach, mean + reach

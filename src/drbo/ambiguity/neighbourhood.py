@@ -30,7 +30,6 @@ class PlacedNeighbourhood(PlacedSet):
         return f"Neighbourhood({self.n_contexts} contexts)"
 
     def words(self, radius: float) -> str:
-        """Return a description of the distributions in the set."""
         return f"on the contexts within {radius:.3g} of the reference's mean, in their units"
 
     def extended(self, further: FloatArray) -> PlacedNeighbourhood:
@@ -38,10 +37,7 @@ class PlacedNeighbourhood(PlacedSet):
         return PlacedNeighbourhood(np.concatenate([self.contexts, further]))
 
     def dual(self, values: FloatArray, reference: FloatArray, radius: float, worst: WorstCase) -> Dual:
-        """Return the dual: a context of the neighbourhood lowers the worst case if its value is below the lowest one.
-
-        If no context lies within the radius, a context nearer than the nearest replaces it.
-        """
+        """Return the dual: a context of the neighbourhood lowers the worst case if its value is below the lowest."""
         del values
         bound = float(worst.lower_bound)
         mean = reference @ self.contexts

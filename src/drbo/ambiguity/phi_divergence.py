@@ -96,13 +96,11 @@ class PhiDivergence(MassDivergence):
         return {name: getattr(self, name) for name in ("phi", "conjugate", "slope_at_infinity")}
 
     def words(self, radius: float) -> str:
-        """Return a description of the distributions in the set."""
         name = getattr(self.phi, "__name__", "phi")
         return f"within a phi-divergence of {radius:.3g} of the reference (phi: {name})"
 
     @property
     def everything(self) -> str:
-        """A description of the set from its diameter on."""
         if self.slope_at_infinity < math.inf:
             return "every distribution on the contexts of a finite divergence"
         return "every distribution of a finite divergence on the contexts that the reference shows"
@@ -261,9 +259,9 @@ class PhiDivergence(MassDivergence):
         """
         table, slope, reference = self._table, self._slope, np.append(p, 0.0)
 
-        def at(rate: FloatArray, rows: NDArray[np.intp]) -> _Point:
+        def at(rate: FloatArray, rows: NDArray[np.intp]) -> _DualPoint:
             weights, top = masses(rate, u[rows], cheapest[rows], p, table.nodes, table.slopes, *table.around_one, slope)
-            return _Point(rate, top, weights, self._divergence(weights, reference))
+            return _DualPoint(rate, top, weights, self._divergence(weights, reference))
 
         rows = np.arange(len(u))
         near, far = (at(np.full(len(u), rate), rows) for rate in _RATES)
@@ -296,7 +294,7 @@ class PhiDivergence(MassDivergence):
             np.where(better, far.top, near.top),
         )
 
-    def _bounds(self, u: FloatArray, p: FloatArray, radius: float, at: _Point) -> FloatArray:
+    def _bounds(self, u: FloatArray, p: FloatArray, radius: float, at: _DualPoint) -> FloatArray:
         """Return the dual value (m,) at a dual point, from ratios t near the maximisers and what these miss.
 
         top - rate eps - rate sum p phi*(y) = top (1 - sum p t) + sum p t u + rate (sum p (phi(t) - missed) - eps), with
@@ -375,7 +373,7 @@ class _Solved:
 
 
 @dataclass(frozen=True, eq=False)
-class _Point:
+class _DualPoint:
     """The best distributions (m, n + 1) for given rates (m,), with the price of mass and their divergence."""
 
     rate: FloatArray
@@ -383,13 +381,13 @@ class _Point:
     weights: FloatArray
     divergence: FloatArray
 
-    def replace(self, rows: NDArray[np.intp], other: _Point, where: NDArray[np.bool_]) -> None:
+    def replace(self, rows: NDArray[np.intp], other: _DualPoint, where: NDArray[np.bool_]) -> None:
         """Take over the rows of another point of which `where` holds."""
         for name in ("rate", "top", "weights", "divergence"):
             getattr(self, name)[rows[where]] = getattr(other, name)[where]
 
 
-def _between(near: _Point, far: _Point, rows: NDArray[np.intp], radius: float, k: int) -> FloatArray:
+def _between(near: _DualPoint, far: _DualPoint, rows: NDArray[np.intp], radius: float, k: int) -> FloatArray:
     """Return rates between two points: by a straight line of the logarithms, every second time by bisection."""
     low, high = np.log(far.rate[rows]), np.log(near.rate[rows])
     with np.errstate(all="ignore"):

@@ -53,14 +53,7 @@ class GramEntries:
 
 
 class PivotedCholesky:
-    """The factor of a matrix M (n, n) that is never formed: Cholesky with pivots that the caller chooses.
-
-    Attributes
-    ----------
-    rest : (n,) the diagonal of M - F'F; zero at the pivots
-    pivots : their indices, in order
-    entries : the function that returns entries of M
-    """
+    """The factor of a matrix M (n, n) given by `entries`: its `pivots` in order, and the diagonal `rest` of M - F'F."""
 
     def __init__(self, entries: Entries, diagonal: FloatArray, most: int | None = None) -> None:
         """`most`: the largest number of pivots, if known."""

@@ -245,10 +245,7 @@ class SupportsRange(Protocol):
     """A set for contexts with a range: the adversary may use contexts beyond the n given ones."""
 
     def dual(self, values: FloatArray, reference: FloatArray, radius: float, worst: WorstCase) -> Dual | None:
-        """Return the dual point for values (n,) with worst case `worst`.
-
-        None if no distribution of the set uses further contexts: for sets on the reference's support, and at radius 0.
-        """
+        """Return the dual point for values (n,) with worst case `worst`; None if no further context is ever used."""
 
     def extended(self, further: FloatArray) -> PlacedSet:
         """Return the set with further contexts (k, d); this set if it fits any number."""

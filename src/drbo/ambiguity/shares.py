@@ -23,7 +23,7 @@ _SAME = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class _Group:
+class _ShareBounds:
     """The contexts with one value in one column, and the bounds on their share."""
 
     column: Column
@@ -49,11 +49,9 @@ class PlacedShares(PlacedLinear["Shares"]):
 
     @property
     def everything(self) -> str:
-        """A description of the set from its diameter on."""
         return super().everything if self.family.free_inside else "every mixture of the groups"
 
     def bounds(self, reference: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
-        """Return the given bounds, widened by the radius."""
         del reference
         low, high = (np.array([getattr(group, end) for group in self.family.groups]) for end in ("low", "high"))
         return low - radius, high + radius
@@ -74,7 +72,7 @@ class PlacedShares(PlacedLinear["Shares"]):
         made = super().dual(values, reference, radius, worst)
         if self.family.free_inside:
             return made
-        cells = _Cells(self.features, reference)
+        cells = _GroupCells(self.features, reference)
         shown = cells.features[cells.mass > 0.0]
         columns = np.unique(
             [i for g in self.family.groups for i in range(g.column.first, g.column.first + g.column.width)]
@@ -92,7 +90,7 @@ class PlacedShares(PlacedLinear["Shares"]):
         """Return the variables of the linear program: whole cells if the relative weights inside are fixed."""
         if self.family.free_inside:
             return super()._reduced(values, reference)
-        cells = _Cells(self.features, reference)
+        cells = _GroupCells(self.features, reference)
         return cells.values(values)[0], cells.features
 
     def refuse(self, features: FloatArray, lower: FloatArray, upper: FloatArray) -> None:
@@ -116,7 +114,7 @@ class PlacedShares(PlacedLinear["Shares"]):
 
     def _distance(self, p: FloatArray, q: FloatArray) -> float:
         if not self.family.free_inside:
-            cells = _Cells(self.features, q)
+            cells = _GroupCells(self.features, q)
             share = np.bincount(cells.of, p, minlength=len(cells.mass))
             expected = share[cells.of] * cells.inside
             if (np.abs(p - expected)[cells.mass[cells.of] > 0.0] > _SAME).any():
@@ -131,7 +129,7 @@ class PlacedShares(PlacedLinear["Shares"]):
     def _solve(self, values: FloatArray, reference: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
         if self.family.free_inside:
             return super()._solve(values, reference, radius)
-        cells = _Cells(self.features, reference)
+        cells = _GroupCells(self.features, reference)
         u, at = cells.values(values)
         lower, upper = self.bounds(reference, radius)
         shares, y = self.solved(u, cells.features, lower, upper)
@@ -188,7 +186,7 @@ class Shares(Linear):
                 self.shares[key] = {label: _bounds(f"Shares[{key!r}][{label!r}]", of) for label, of in value.items()}
             else:
                 self.shares[key] = _bounds(f"Shares[{key!r}]", value)
-        self.groups: tuple[_Group, ...] = ()
+        self.groups: tuple[_ShareBounds, ...] = ()
 
     def __repr__(self) -> str:
         inside = ", ".join(f"{key!r}: {value!r}" for key, value in self.shares.items())
@@ -208,10 +206,10 @@ class Shares(Linear):
         for key, value in self.shares.items():
             if isinstance(value, dict):
                 column = named(key, columns)
-                groups += [_Group(column, _value(column, label), *of) for label, of in value.items()]
+                groups += [_ShareBounds(column, _value(column, label), *of) for label, of in value.items()]
             else:
                 column = self._only(columns)
-                groups.append(_Group(column, _value(column, key), *value))
+                groups.append(_ShareBounds(column, _value(column, key), *value))
         self.groups = tuple(groups)
         for column in {group.column.first: group.column for group in groups}.values():
             own = [group for group in groups if group.column.first == column.first]
@@ -238,7 +236,7 @@ class Shares(Linear):
         return PlacedShares(self, points)
 
 
-class _Cells:
+class _GroupCells:
     """Cells: the combinations of groups of the contexts.
 
     Attributes
@@ -258,10 +256,7 @@ class _Cells:
         self.inside = np.where(mass > 0.0, reference / np.where(mass > 0.0, mass, 1.0), 0.0)
 
     def values(self, values: FloatArray) -> tuple[FloatArray, Any]:
-        """Return the value of each cell (m, n_cells), and the position of its lowest value (m, n_cells).
-
-        The value of a cell is the mean inside it, or its lowest value if it has no reference mass.
-        """
+        """Return the mean of each cell (m, n_cells), its lowest value without reference mass; and where that is."""
         worth = np.empty((len(values), len(self.mass)))
         at = np.empty((len(values), len(self.mass)), dtype=np.intp)
         for cell, mass in enumerate(self.mass):

@@ -20,7 +20,7 @@ from drbo._messages import listed
 from drbo.ambiguity._transport_solver import cheapest_plan, cheapest_plans_on_line, worst_plans
 from drbo.ambiguity.everywhere import PlacedEverywhere, PointEverywhere
 from drbo.ambiguity.family import AmbiguitySet
-from drbo.ambiguity.metric import Metric, PlacedTransport, Positions, distances_between
+from drbo.ambiguity.metric import Metric, PlacedTransport, PointTransport, distances_between
 from drbo.ambiguity.placed import (
     NEXT,
     Dual,
@@ -56,7 +56,6 @@ class PlacedWasserstein(PlacedTransport):
         return np.argsort(self._relative, axis=1, kind="stable")
 
     def words(self, radius: float) -> str:
-        """Return a description of the distributions in the set."""
         return f"within a Wasserstein distance of {radius:.3g} of the reference, in {self.metric.units}"
 
     def slopes(self, values: FloatArray, reference: FloatArray, radius: float) -> FloatArray:
@@ -104,37 +103,18 @@ class PlacedWasserstein(PlacedTransport):
             return float(np.float64(radius / self._largest) ** self.order)
 
 
-class PointWasserstein(PlacedWasserstein):
-    """A Wasserstein set of distances between points with known positions.
-
-    Attributes
-    ----------
-    contexts : (n, d) in the user's units
-    """
+class PointWasserstein(PointTransport, PlacedWasserstein):
+    """A Wasserstein set of finite order of points with known positions."""
 
     def __init__(self, metric: Metric, points: FloatArray) -> None:
-        self._positions = Positions(metric, points)
-        self.contexts, self._steps = self._positions.points, self._positions.steps
-        super().__init__(metric, self._positions.distances())
+        super().__init__(metric, points)
+        self._steps = self._positions.steps
         self._on_line: tuple[NDArray[np.intp], FloatArray] | None = None
         if points.shape[1] == 1:
             along = points[:, 0] / self._steps[0]
             order = np.argsort(along, kind="stable")
             # small differences of large positions keep their digits
             self._on_line = order, (along[order] - along.min()) / self._largest
-
-    def extended(self, further: FloatArray) -> PointWasserstein:
-        """Return the set with further contexts (k, d)."""
-        return self._at(np.concatenate([self.contexts, further]))
-
-    def moved(self, reference: FloatArray, points: FloatArray) -> float:
-        """Return the distance of the reference from the same weights on moved contexts (n, d)."""
-        step = self._positions.common_step(reference, points)
-        if step is not None:
-            return step
-        p, both = self._positions.both(reference, points)
-        gone = np.zeros(len(p))
-        return self._at(both).distance(np.append(gone, p), np.append(p, gone))
 
     def shares_inside(self, reference: FloatArray, points: FloatArray, radius: float) -> tuple[float, float] | None:
         """Return the shares s of the mass that may move.
@@ -149,7 +129,7 @@ class PointWasserstein(PlacedWasserstein):
         if self.order == 1.0 or safe == 0.0:
             return 0.0, safe
         p, both = self._positions.both(reference, points)
-        placed, start = self._at(both), np.append(p, np.zeros(len(p)))
+        placed, start = type(self)(self.metric, both), np.append(p, np.zeros(len(p)))
 
         def excess(share: float) -> float:
             return placed.distance(np.append((1.0 - share) * p, share * p), start) - radius
@@ -209,10 +189,6 @@ class PointWasserstein(PlacedWasserstein):
             return lowest + (prices[:, None] - s * way**self.order).max(axis=0), np.zeros_like(points)
 
         return Dual(min(lowest + (float(p @ prices) - s * budget), float(worst.expectation)), 1.0, threshold)
-
-    def _at(self, points: FloatArray) -> PointWasserstein:
-        """Return the same set on other points (k, d)."""
-        return type(self)(self.metric, points)
 
     def _distance(self, p: FloatArray, q: FloatArray) -> float:
         if self._on_line is not None:
@@ -358,7 +334,6 @@ class Wasserstein(AmbiguitySet):
         return made
 
     def compression(self, points: FloatArray, scales: FloatArray) -> tuple[FloatArray, Metric] | None:
-        """Return the points in steps, and the metric, in which samples may be compressed; None for order infinity."""
         del scales
         if self._placed is not None or math.isinf(self.order):
             return None

@@ -16,7 +16,7 @@ from drbo.ambiguity.placed import PlacedSet
 from drbo.analysis.profile import against_radius
 from drbo.analysis.recommend import best_in
 from drbo.contexts.nature import Indices, empirical
-from drbo.contexts.replayed import contexts_of
+from drbo.contexts.sampled_contexts import contexts_of
 from drbo.knowledge.belief import MANY
 from drbo.knowledge.history import OBJECTIVE
 from drbo.knowledge.snapshot import Snapshot

@@ -19,7 +19,7 @@ from drbo._messages import counted, printable, require
 from drbo.ambiguity.family import AmbiguitySet
 from drbo.ambiguity.mmd import MMD
 from drbo.contexts.nature import Indices
-from drbo.contexts.replayed import contexts_of
+from drbo.contexts.sampled_contexts import contexts_of
 from drbo.rounds.radius_rules import RadiusRule, as_rule
 from drbo.spaces.samples import Samples
 from drbo.spaces.times import covered, read_duration

@@ -25,7 +25,7 @@ from drbo.ambiguity.mmd import MMD
 from drbo.ambiguity.placed import PlacedSet, SupportsEvents, SupportsShift, supports
 from drbo.analysis.radius_explanation import Likelier, RadiusExplanation, Relabelled, Shift, Window
 from drbo.contexts.nature import Contexts, Indices, Reference, empirical
-from drbo.contexts.replayed import contexts_of
+from drbo.contexts.sampled_contexts import contexts_of
 from drbo.knowledge.snapshot import Snapshot
 from drbo.rounds.past import autocorrelation, block_length
 from drbo.rounds.range_ball import make_ball

@@ -111,13 +111,7 @@ def times_of(samples: Samples, further: int) -> FloatArray | None:
 
 @dataclass(frozen=True)
 class Memory:
-    """The weight of a past context by its age in contexts: 1 for the newest one, and 1 for all by default.
-
-    Attributes
-    ----------
-    window : the number of newest contexts that count
-    half_life : the age difference in contexts that halves the weight
-    """
+    """The weight of a past context by age: of the newest `window`, halved every `half_life` contexts."""
 
     window: int | None = None
     half_life: float | None = None
@@ -302,12 +296,10 @@ class FiniteContexts(Contexts):
 
     @property
     def in_order(self) -> bool:
-        """Whether past contexts are in time order; counts of labels are not."""
         return self.space.in_order or not self.space.history.size
 
     @property
     def columns(self) -> Sequence[Any]:
-        """The positions of the columns."""
         return self.space.positions
 
     def narrowed(self, known: Mapping[Any, Any]) -> FiniteContexts:
@@ -319,15 +311,12 @@ class FiniteContexts(Contexts):
         return made
 
     def holds(self, coordinates: FloatArray) -> NDArray[np.bool_]:
-        """Return whether each context (n, d) agrees with `known`, (n,)."""
         return np.asarray((coordinates[:, None] == self._points).all(axis=2).any(axis=1))
 
     def part_of(self, ambiguity: AmbiguitySet) -> AmbiguitySet:
-        """Return the family of sets on the points that agree with `known`."""
         return among(ambiguity, self._rows) if self.known else ambiguity
 
     def own(self) -> Reference | None:
-        """Return the reference of the weights given with labels; None for points, which have no distribution."""
         weights = self.space.weights
         return None if weights is None else self._weighted(weights, self.space.history)
 
@@ -374,7 +363,6 @@ class FiniteContexts(Contexts):
         return self.space.of_columns("context", values)
 
     def decode_all(self, reference: Reference) -> Sequence[Any]:
-        """Return the user's points at the atoms."""
         every = self.space.decode_all(self.space.coordinates)
         if reference.index is None or len(reference.index) == len(every):
             return every

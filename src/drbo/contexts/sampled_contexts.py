@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,20 @@ from drbo._messages import printable
 from drbo.ambiguity.family import AmbiguitySet, SupportsScenarios
 from drbo.ambiguity.metric import Metric
 from drbo.contexts.compression import Compression, compress, quantise
-from drbo.contexts.nature import EVERYTHING, NOTHING_SEEN, Contexts, Indices, Memory, Reference, in_words, times_of
+from drbo.contexts.nature import (
+    EVERYTHING,
+    NOTHING_SEEN,
+    Contexts,
+    FiniteContexts,
+    Indices,
+    Memory,
+    Reference,
+    in_words,
+    times_of,
+)
 from drbo.kernels import RBF, Kernel
 from drbo.spaces.box import Box
+from drbo.spaces.rows import KeyedRows
 from drbo.spaces.samples import DataRange, Samples, all_alike
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
@@ -28,15 +40,7 @@ _KEPT = 4
 
 
 class SampledContexts(Contexts):
-    """Samples of past conditions, or a box without samples.
-
-    Parameters
-    ----------
-    samples : the samples
-    ambiguity : the set, whose kernel bounds the error of compression
-    seed : of the further points
-    known : the values known before the choice, by column name
-    """
+    """Samples of past conditions, or a box without samples, conditioned on what is `known` by column name."""
 
     def __init__(
         self, samples: Samples, ambiguity: AmbiguitySet, seed: int, known: Mapping[Any, Any] | None = None
@@ -58,34 +62,27 @@ class SampledContexts(Contexts):
 
     @property
     def columns(self) -> Sequence[Any]:
-        """The names of the columns, or their positions if they have none."""
         return self.samples.names or range(self.samples.dimension)
 
     @property
     def years(self) -> float | None:
-        """The years that the past covers; None if its times are not known."""
         return self.samples.years
 
     def narrowed(self, known: Mapping[Any, Any]) -> SampledContexts:
-        """Return the samples with the known values, and the part of their range with these values."""
         return SampledContexts(self.samples, self._ambiguity, self._seed, known)
 
     def holds(self, coordinates: FloatArray) -> NDArray[np.bool_]:
-        """Return whether each context (n, d) agrees with `known`, (n,)."""
         return self._part.holds(coordinates)
 
     def part_of(self, ambiguity: AmbiguitySet) -> AmbiguitySet:
-        """Return the family of sets, whose scenarios keep only samples that agree with `known`."""
         if not (self.known and isinstance(ambiguity, SupportsScenarios)):
             return ambiguity
         return ambiguity.agreeing(lambda samples: self.holds(self._coordinates(samples)) & (samples.weights > 0.0))
 
     def own(self) -> Reference | None:
-        """Return the reference of the samples; None if there are none."""
         return self._matching(self.samples) if len(self.samples.points) else None
 
     def given(self, reference: Samples) -> Reference:
-        """Return the reference of other samples, in the units of these contexts."""
         self.check(reference)
         return self._matching(reference)
 
@@ -99,17 +96,14 @@ class SampledContexts(Contexts):
         self._coordinates(reference)
 
     def chosen(self, weights: Any, history: Indices) -> Reference:
-        """Return the reference of the samples; neither weights nor a history may be given."""
         if weights is not None or history.size:
             raise TypeError("reference must not be given to Simulator: the samples are the reference")
         return self._matching(self.samples)
 
     def seen(self, contexts: Sequence[Point], memory: Memory = EVERYTHING) -> Reference:
-        """Return the reference of the samples and of the contexts observed since; samples are older."""
         return self._reference(self.samples, contexts, memory)
 
     def decode_all(self, reference: Reference) -> Sequence[Any]:
-        """Return the user's values at the atoms of a reference."""
         return self.space.decode_all(reference.points)
 
     def _encode(self, name: str, value: Any) -> Point:
@@ -231,3 +225,85 @@ def _distinct(values: Iterable[Any]) -> str:
     """Return the distinct values, at most ten, as text."""
     different = list(dict.fromkeys(values))
     return ", ".join(map(repr, different[:10])) + (", ..." if len(different) > 10 else "")
+
+
+_KEPT = 4
+"""Cache size for references: compressing samples again takes about a second."""
+
+
+class ReplayedContexts(FiniteContexts):
+    """The rows of samples with keys. Up to `samples.atoms` rows are atoms each; of more, some are chosen."""
+
+    space: KeyedRows
+
+    def __init__(self, samples: Samples, ambiguity: AmbiguitySet) -> None:
+        super().__init__(KeyedRows(samples))
+        self._ambiguity, self._limit = ambiguity, samples.atoms
+        self.enumerated = not samples.space.continuous.any()  # whether days can occur again
+        self._kept: list[tuple[bytes, Reference]] = []
+        self.own()  # raises now if the configuration is wrong
+
+    @property
+    def years(self) -> float | None:
+        return self.space.samples.years
+
+    def seen(self, contexts: Sequence[Point], memory: Memory = EVERYTHING) -> Reference:
+        made, times = super().seen(contexts, memory), times_of(self.space.samples, len(contexts))
+        if times is None or len(times) != len(made.history):  # some do not count
+            return made
+        return replace(made, history_times=times)
+
+    def own(self) -> Reference:
+        weights = self.space.samples.weights
+        made = self._weighted(weights, self.space.history)  # raises if no row with weight agrees with `known`
+        return made if self.space.history_weights is None and self.space.samples.time is None else self.seen([])
+
+    def given(self, reference: Any) -> Reference:
+        """Return the reference of weights by row or by key, or of samples with keys of these rows."""
+        if not isinstance(reference, Samples):
+            return super().given(reference)
+        if reference.keys is None:
+            raise TypeError(
+                "reference must name the rows by their keys: weights by key, {key: 0.5, ...}, or Samples(..., keys=...)"
+            )
+        return super().given(dict(zip(reference.keys, reference.weights.tolist(), strict=True)))
+
+    def chosen(self, weights: Any, history: Indices) -> Reference:
+        if history.size:
+            raise TypeError("history must not be given to Simulator: the samples are the past, in order of time")
+        return super().chosen(weights, history)
+
+    def anywhere(self, name: str, value: Any) -> Point:
+        return self._checked(name, self.space.anywhere(name, self._completed(value)))
+
+    def _on_atoms(self, weights: FloatArray, history: Indices, unequal: FloatArray | None) -> Reference:
+        if len(self._rows) <= self._limit:
+            return super()._on_atoms(weights, history, unequal)
+        key = weights.tobytes() + history.tobytes()
+        for known, reference in self._kept:
+            if known == key:
+                return reference
+        made = self._compressed(weights, history, unequal)
+        self._kept = [*self._kept[1 - _KEPT :], (key, made)]
+        return made
+
+    def _compressed(self, weights: FloatArray, history: Indices, unequal: FloatArray | None) -> Reference:
+        """Return a reference on some of the rows, which represent all of them."""
+        bounded = self._ambiguity.compression(self.space.measured(self._points), self.space.scales)
+        if bounded is None or isinstance(self._ambiguity, SupportsScenarios):
+            raise ValueError(
+                f"ambiguity={self._ambiguity!r} needs every row as an atom: give Samples(..., atoms={len(self._rows)})"
+            )
+        small = compressed(*bounded, weights, self._limit)
+        order = np.argsort(small.index)
+        at, shares = small.index[order], validation.frozen(small.weights[order])
+        atoms = validation.frozen(self._points[at])
+        past = np.argsort(order)[nearest_of(small, self._points[small.index], self._points)[history]]
+        return Reference(atoms, shares, small.error, past, self._rows[at], self._points, unequal, self._rows)
+
+
+def contexts_of(samples: Samples, ambiguity: AmbiguitySet, seed: int = 0) -> Contexts:
+    """Return the contexts of samples: rows that are replayed if they have keys."""
+    if samples.keys is not None:
+        return ReplayedContexts(samples, ambiguity)
+    return SampledContexts(samples, ambiguity, seed)

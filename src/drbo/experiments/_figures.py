@@ -11,7 +11,7 @@ from matplotlib import colors, dates
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from drbo.experiments._tasks import SETTINGS, Dial, Goal
+from drbo.experiments._tasks import SETTINGS, Goal, RadiusDial
 from drbo.experiments.records import Table, mean_and_error, per_run, select
 from drbo.experiments.style import COLOURS, DARK, MARKERS, MORE_COLOURS, REFERENCE, STYLE, TRUTH, label_ends, new_figure
 from drbo.problems import Problem
@@ -141,10 +141,7 @@ def corollary4(records: Table, problems: list[str], seed: int) -> Figure:
 
 @mpl.rc_context(STYLE)
 def compare(records: Table, problems: list[str]) -> Figure:
-    """Return cumulative robust regret and the regret of the recommendation, a row per problem.
-
-    Records with a constraint have two more panels: how often it is violated, and how many actions are open.
-    """
+    """Return both regrets, a row per problem; with a constraint also how often it is violated, and open actions."""
     judged = "infeasible" in records
     figure = new_figure(20.0 if judged else 10.0, 3.2 * len(problems))
     axes = figure.subplots(len(problems), 4 if judged else 2, squeeze=False)
@@ -169,10 +166,7 @@ def compare(records: Table, problems: list[str]) -> Figure:
 
 
 def _regret_panel(panel: Axes, records: Table, column: str = "regret", total: bool = True) -> None:
-    """Draw the mean of a column over the runs with its standard error, summed over rounds if `total`.
-
-    Methods without such numbers are left out.
-    """
+    """Draw the mean of a column over the runs with its standard error, summed over rounds if `total`."""
     ends: dict[str, tuple[float, float]] = {}
     methods = list(dict.fromkeys(records["method"].tolist()))
     others = itertools.cycle(MORE_COLOURS)
@@ -204,10 +198,7 @@ def _line(panel: Axes, x: Any, values: FloatArray, colour: str, alpha: float, **
 def figure3(
     hours: Table, backtests: Table, radii: dict[str, float], title: str, start: np.datetime64, seed: int, every: int = 1
 ) -> Figure:
-    """Return the wind year: cumulative revenue, cumulative robust regret, and revenue against the radius.
-
-    Each hour of the records represents `every` hours of the year.
-    """
+    """Return the wind year: revenue, regret and dials; each hour of the records stands for `every` hours."""
     figure = new_figure(14.0, 4.0)
     revenue, regret, *dials = figure.subplots(1, 4, width_ratios=[1.2, 1.2, 0.85, 0.85])
     for panel, column, label in (
@@ -294,7 +285,7 @@ LARGEST_SHOWN = 0.5
 
 
 @mpl.rc_context(STYLE)
-def dial(problem: Problem, profile: Dial, goal: Goal) -> Figure:
+def dial(problem: Problem, profile: RadiusDial, goal: Goal) -> Figure:
     """Return action, value and worst distribution as functions of the radius, from stochastic to worst case."""
     figure = new_figure(12.0, 3.9)
     action, value, spread = figure.subplots(1, 3, width_ratios=[1, 1.2, 1.3], sharex=True)

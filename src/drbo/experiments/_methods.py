@@ -29,29 +29,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from drbo import (
-    AmbiguitySet,
-    AtLeast,
-    DataDriven,
-    Expectation,
-    Informative,
-    JointOptimism,
-    LevelSet,
-    MeanEmbedding,
-    Neighbourhood,
-    NotReachedError,
-    Optimism,
-    Optimizer,
-    Pessimistic,
-    Policy,
-    Satisficing,
-    Setting,
-    Thompson,
-    TotalVariation,
-    Uncertain,
-    Undecided,
-    Wasserstein,
-)
+import drbo
 from drbo.ambiguity import PlacedSet
 from drbo.ambiguity.placed import with_slopes
 from drbo.contexts.nature import Contexts, Reference
@@ -90,7 +68,7 @@ def kernel_density(seen: FloatArray, points: FloatArray) -> FloatArray:
 
 
 @dataclass(frozen=True)
-class KernelDensity(Setting):
+class KernelDensity(drbo.Setting):
     """A setting whose reference is a kernel density estimate of the t contexts seen, with d columns.
 
     Parameters
@@ -102,7 +80,6 @@ class KernelDensity(Setting):
     scale: float = 0.0
 
     def reference_of(self, given: Any, contexts: Contexts, seen: Sequence[Point]) -> Reference:
-        """Return the density estimate on the points of a finite set."""
         del given
         base = contexts.seen(seen)
         points = np.array([point.coordinates for point in seen]).reshape(-1, base.points.shape[1])
@@ -118,7 +95,7 @@ class KernelDensity(Setting):
 
 
 @dataclass(frozen=True)
-class LipschitzPenalty(Policy):
+class LipschitzPenalty(drbo.Policy):
     """The action with the largest expected upper bound minus radius * Lipschitz constant; nature picks the context."""
 
     def choose(self, round: Round, beliefs: Beliefs) -> Choice:
@@ -141,14 +118,7 @@ def lipschitz_scores(values: FloatArray, contexts: FloatArray, weights: FloatArr
 
 @dataclass(frozen=True)
 class FirstOrder(ActionFirst):
-    """The action whose upper confidence bound has the best worst case, to first order in the radius.
-
-    At an infinite radius, as before the first context of the data-driven setting, the exact worst case is used.
-
-    Parameters
-    ----------
-    contexts : the rule that picks the context; None if nature does
-    """
+    """The action with the best worst case of its upper bound, to first order in the radius; exact at radius inf."""
 
     def choose(self, round: Round, beliefs: Beliefs) -> Choice:
         """Return x_t = argmax_x V_x(0) - S_x(0) eps^a for the upper bounds of x, and its contexts."""
@@ -182,83 +152,80 @@ def _best_by(round: Round, bound: Bound, scores: Callable[[FloatArray], FloatArr
     return round.search.best(round.ball, bound, round.near, round.under_way[:0]) if found is None else found
 
 
-RobustTo = Callable[[Problem, Goal], tuple[AmbiguitySet, float]]
+RobustTo = Callable[[Problem, Goal], tuple[drbo.AmbiguitySet, float]]
 """The set of a method and its radius, for a problem and the aim that all methods are measured by."""
 
 
-def _reference(*_: object) -> tuple[AmbiguitySet, float]:
+def _reference(*_: object) -> tuple[drbo.AmbiguitySet, float]:
     """Return the set that holds only the reference."""
-    return Expectation(), 0.0
+    return drbo.Expectation(), 0.0
 
 
-def _neighbourhood(problem: Problem, _: Goal) -> tuple[AmbiguitySet, float]:
+def _neighbourhood(problem: Problem, _: Goal) -> tuple[drbo.AmbiguitySet, float]:
     """Return StableOpt's set: every distribution on the contexts near the mean of the reference."""
-    return Neighbourhood(problem.contexts), problem.radius
+    return drbo.Neighbourhood(problem.contexts), problem.radius
 
 
-def _recommended(optimizer: Optimizer, task: Task) -> int:
+def _recommended(optimizer: drbo.Optimizer, task: Task) -> int:
     """Return the action with the best bound under the method's own set; the closest one if none meets the limits."""
     del task
     try:
         return int(optimizer.recommend().action_index)
-    except NotReachedError as error:
+    except drbo.NotReachedError as error:
         if error.closest is None:
             raise
         return int(error.closest.action_index)
 
 
-def _of_the_paper(task: Task) -> Policy:
+def _of_the_paper(task: Task) -> drbo.Policy:
     """Return optimism; in a simulator, with the least known context of the action (algorithms 1 and 2)."""
-    return Optimism(Uncertain() if task.picks else None)
+    return drbo.Optimism(drbo.Uncertain() if task.picks else None)
 
 
-def _satisficing(task: Task) -> Policy:
+def _satisficing(task: Task) -> drbo.Policy:
     """Return RoBOS with the best worst case in the common set as its target."""
     best = float(task.aim.worst_cases(task.problem, task.problem.values).max())
-    return Satisficing(best, contexts=Uncertain() if task.picks else None)
+    return drbo.Satisficing(best, contexts=drbo.Uncertain() if task.picks else None)
 
 
-def _for_the_target(optimizer: Optimizer, task: Task) -> int:
+def _for_the_target(optimizer: drbo.Optimizer, task: Task) -> int:
     """Return the least fragile action; the one of the best bound while no bound reaches the target."""
     policy = optimizer.configuration.policy
-    assert isinstance(policy, Satisficing)
+    assert isinstance(policy, drbo.Satisficing)
     try:
         return int(optimizer.under().recommend_for(policy.target, policy.goal).action_index)
-    except NotReachedError:
+    except drbo.NotReachedError:
         return _recommended(optimizer, task)
 
 
-def _level_set(task: Task) -> Policy:
+def _level_set(task: Task) -> drbo.Policy:
     """Return the policy that classifies the actions by the constraint of the task."""
-    return LevelSet(task.constraint, Undecided(task.constraint) if task.picks else None)
+    return drbo.LevelSet(task.constraint, drbo.Undecided(task.constraint) if task.picks else None)
 
 
-def _within_the_constraint(optimizer: Optimizer, task: Task) -> int:
-    """Return the action of the best bound among those whose bounds meet the constraint of the task.
-
-    If there is none, return the best action if the posterior mean were f.
-    """
+def _within_the_constraint(optimizer: drbo.Optimizer, task: Task) -> int:
+    """Return the action of the best bound within the task's constraint; if there is none, as if the mean were f."""
     try:
         return int(_limited(optimizer, task).recommend().action_index)
-    except NotReachedError:
+    except drbo.NotReachedError:
         mean, _ = cast(SupportsGrid, optimizer.posterior).on_grid()
         return task.constrained_solution(mean)
 
 
-def _limited(optimizer: Optimizer, task: Task) -> Optimizer:
+def _limited(optimizer: drbo.Optimizer, task: Task) -> drbo.Optimizer:
     """Return an optimizer that keeps the constraint of the task as a limit of its objective."""
     own = optimizer.configuration
     if UNNAMED in own.limits:
         return optimizer
-    twin = Optimizer(**{**own.arguments, "limits": {**own.limits, **_limits(task)}})
+    twin = drbo.Optimizer(**{**own.arguments, "limits": {**own.limits, **_limits(task)}})
     twin.replay(optimizer.records())
     return twin
 
 
-def _limits(task: Task) -> dict[str, AtLeast]:
+def _limits(task: Task) -> dict[str, drbo.AtLeast]:
     """Return the constraint of the task as a limit of the objective."""
     assert task.constraint.above is not None  # `constraint` sets it
-    return {UNNAMED: AtLeast(task.constraint.above, task.constraint.at_least)}
+    return {UNNAMED: drbo.AtLeast(task.constraint.above, task.constraint.at_least)}
 
 
 @dataclass(frozen=True)
@@ -282,21 +249,18 @@ class Method:
     name: str
     label: str
     robust_to: RobustTo = lambda _, aim: (aim.ambiguity, aim.radius)
-    policy: Callable[[Task], Policy] = _of_the_paper
-    protocol: Callable[[Task, float], Setting] = Task.protocol
+    policy: Callable[[Task], drbo.Policy] = _of_the_paper
+    protocol: Callable[[Task, float], drbo.Setting] = Task.protocol
     settings: tuple[str, ...] = SETTINGS
-    recommended: Callable[[Optimizer, Task], int] = _recommended
+    recommended: Callable[[drbo.Optimizer, Task], int] = _recommended
     hidden: bool = False
     constrained: bool = False
-    limits: Callable[[Task], dict[str, AtLeast] | None] = lambda _: None
+    limits: Callable[[Task], dict[str, drbo.AtLeast] | None] = lambda _: None
 
-    def optimizer(self, task: Task, seed: int = 0) -> Optimizer:
-        """Return its optimizer for a task, with the problem's kernel and noise, and beta = 2.
-
-        The seed matters only to methods that draw at random.
-        """
+    def optimizer(self, task: Task, seed: int = 0) -> drbo.Optimizer:
+        """Return its optimizer for a task, with the problem's kernel and noise, and beta = 2."""
         ambiguity, radius = self.robust_to(task.problem, task.aim)
-        return Optimizer(
+        return drbo.Optimizer(
             task.problem.actions,
             task.problem.contexts,
             ambiguity=ambiguity,
@@ -317,23 +281,23 @@ OF_DRBO: dict[str, Method] = {
         Method(
             MethodName.INFORMATIVE,
             "DRBO informative",
-            policy=lambda _: Optimism(Informative()),
+            policy=lambda _: drbo.Optimism(drbo.Informative()),
             settings=(SettingName.SIMULATOR,),
         ),
         Method(
             MethodName.JOINT,
             "DRBO joint",
-            policy=lambda _: JointOptimism(Informative()),
+            policy=lambda _: drbo.JointOptimism(drbo.Informative()),
             settings=(SettingName.SIMULATOR,),
         ),
         Method(MethodName.UCB, "UCB", robust_to=_reference),
         Method(MethodName.STABLEOPT, "StableOpt", robust_to=_neighbourhood),
-        Method(MethodName.EMBEDDING, "embedding", robust_to=_reference, policy=lambda _: MeanEmbedding()),
+        Method(MethodName.EMBEDDING, "embedding", robust_to=_reference, policy=lambda _: drbo.MeanEmbedding()),
         Method(
             MethodName.EMBEDDING_HIDDEN,
             "embedding hidden",
             robust_to=_reference,
-            policy=lambda _: MeanEmbedding(),
+            policy=lambda _: drbo.MeanEmbedding(),
             settings=(SettingName.GENERAL, SettingName.SIMULATOR),
             hidden=True,
         ),
@@ -341,19 +305,19 @@ OF_DRBO: dict[str, Method] = {
             MethodName.STABLEOPT_OWN,
             "StableOpt (own contexts)",
             robust_to=_neighbourhood,
-            policy=lambda _: Optimism(Pessimistic()),
+            policy=lambda _: drbo.Optimism(drbo.Pessimistic()),
             settings=(SettingName.SIMULATOR,),
         ),
         Method(
             MethodName.THOMPSON,
             "Thompson",
-            policy=lambda task: Thompson(Informative() if task.picks else None),
+            policy=lambda task: drbo.Thompson(drbo.Informative() if task.picks else None),
         ),
         Method(MethodName.SATISFICING, "Satisficing", policy=_satisficing, recommended=_for_the_target),
         Method(
             MethodName.SENSITIVITY,
             "Sensitivity",
-            policy=lambda task: FirstOrder(Uncertain() if task.picks else None),
+            policy=lambda task: FirstOrder(drbo.Uncertain() if task.picks else None),
         ),
         Method(
             MethodName.CHANCE,
@@ -381,23 +345,23 @@ OF_DRBO: dict[str, Method] = {
         Method(
             MethodName.DRBO_KDE,
             "DRBO-KDE",
-            robust_to=lambda *_: (TotalVariation(), math.nan),
+            robust_to=lambda *_: (drbo.TotalVariation(), math.nan),
             protocol=lambda *_: KernelDensity(scale=0.5),
             settings=(SettingName.DATA_DRIVEN,),
         ),
         Method(
             MethodName.WDRBO,
             "WDRBO",
-            robust_to=lambda problem, _: (Wasserstein(problem.contexts), math.nan),
+            robust_to=lambda problem, _: (drbo.Wasserstein(problem.contexts), math.nan),
             policy=lambda _: LipschitzPenalty(),
-            protocol=lambda *_: DataDriven(radius=Bootstrap(delta=0.1, resamples=100)),
+            protocol=lambda *_: drbo.DataDriven(radius=Bootstrap(delta=0.1, resamples=100)),
             settings=(SettingName.DATA_DRIVEN,),
         ),
         Method(
             MethodName.RRGP_UCB,
             "RRGP-UCB",
             policy=lambda task: RandomWidth(
-                Uncertain() if task.picks else None, len(task.problem.actions) * len(task.problem.contexts)
+                drbo.Uncertain() if task.picks else None, len(task.problem.actions) * len(task.problem.contexts)
             ),
         ),
     )

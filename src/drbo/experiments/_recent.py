@@ -38,18 +38,11 @@ SCALES = (0.5, 1.0, 2.0)
 
 @dataclass(frozen=True)
 class RandomWidth(ActionFirst):
-    """Optimism with a width that is drawn anew in every round: RRGP-UCB.
-
-    Parameters
-    ----------
-    contexts : the rule that picks the context; None where nature does
-    n_points : N, the number of actions times that of contexts
-    """
+    """Optimism with a width drawn anew in every round (RRGP-UCB); `n_points` is actions times contexts."""
 
     n_points: int = 1
 
     def choose(self, round: Round, beliefs: Beliefs) -> Choice:
-        """Return the action of the largest worst-case upper bound of the drawn width, and its contexts."""
         bound = Bound(beliefs.expected(round.ball), random_width(self.n_points, round.generator()), UPPER)
         found = round.search.best(round.ball, bound, round.near, round.away(self.contexts))
         return picked(self.contexts, round, beliefs, round.ball, found)
@@ -71,15 +64,7 @@ def expected_regret_bound(n_points: int, rounds: int, gain: float, variance: flo
 
 
 class Ensemble:
-    """Several Gaussian processes on the same outcomes, weighted by their evidence; an ask-tell object.
-
-    Parameters
-    ----------
-    members : an optimizer per kernel, all for the same task
-    noise : the standard deviation of an outcome
-    terms : what every `ask` is given
-    seed : of the draws of members
-    """
+    """Several Gaussian processes on the same outcomes, weighted by their evidence; an ask-tell object."""
 
     def __init__(self, members: Sequence[Optimizer], noise: float, terms: dict[str, Any], seed: int) -> None:
         self.members, self.noise, self.terms = list(members), noise, terms

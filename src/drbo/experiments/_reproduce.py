@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from drbo.experiments._methods import METHODS, OF_THE_PAPER
-from drbo.experiments._tasks import SETS, SETTINGS, SHARE, Dial, Goal, data_driven_radius, radius_for_loss
+from drbo.experiments._tasks import SETS, SETTINGS, SHARE, Goal, RadiusDial, data_driven_radius, radius_for_loss
 from drbo.experiments.records import (
     Outcome,
     Plan,
@@ -165,7 +165,7 @@ def dial(plan: Plan) -> Outcome:
     problem = benchmark_1()
     aim = Goal.of(problem, plan.ambiguity)
     largest = _radius_of_nearly_the_worst(problem, plan.ambiguity)
-    result = Dial.of(problem, aim, np.linspace(0.0, largest, 121))
+    result = RadiusDial.of(problem, aim, np.linspace(0.0, largest, 121))
     files = style.save(_figures.dial(problem, result, aim), plan.out / plan.named("dial"))
     rows = []
     for i in sorted({int(np.argmax(result.action_index == x)) for x in result.action_index}):

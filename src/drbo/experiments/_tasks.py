@@ -13,20 +13,7 @@ from typing import Any, ClassVar, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from drbo import (
-    KL,
-    AmbiguitySet,
-    Chance,
-    ChiSquare,
-    CVaR,
-    DataDriven,
-    Expectation,
-    General,
-    Setting,
-    Simulator,
-    TotalVariation,
-    Wasserstein,
-)
+import drbo
 from drbo.names import SetName, SettingName
 from drbo.problems import Problem
 from drbo.radius import Bootstrap, RadiusRule, Theoretical
@@ -37,13 +24,13 @@ __all__ = ["SETS", "SETTINGS", "AskTell", "Goal", "Own", "Task"]
 
 SETTINGS = tuple(name.value for name in SettingName)
 
-SETS: dict[str, Callable[[Problem], AmbiguitySet]] = {
+SETS: dict[str, Callable[[Problem], drbo.AmbiguitySet]] = {
     SetName.MMD: lambda problem: problem.ambiguity,
-    SetName.TV: lambda _: TotalVariation(),
-    SetName.KL: lambda _: KL(),
-    SetName.CHI2: lambda _: ChiSquare(),
-    SetName.CVAR: lambda _: CVaR(),
-    SetName.WASSERSTEIN: lambda problem: Wasserstein(problem.contexts),
+    SetName.TV: lambda _: drbo.TotalVariation(),
+    SetName.KL: lambda _: drbo.KL(),
+    SetName.CHI2: lambda _: drbo.ChiSquare(),
+    SetName.CVAR: lambda _: drbo.CVaR(),
+    SetName.WASSERSTEIN: lambda problem: drbo.Wasserstein(problem.contexts),
 }
 """The sets that DRBO can use."""
 
@@ -52,7 +39,7 @@ SETS: dict[str, Callable[[Problem], AmbiguitySet]] = {
 class Goal:
     """The ambiguity set of a comparison: DRBO's objective, and the measure of every method's regret."""
 
-    ambiguity: AmbiguitySet
+    ambiguity: drbo.AmbiguitySet
     radius: float
 
     @classmethod
@@ -70,12 +57,9 @@ class Goal:
         return self.ambiguity.worst_case(values, problem.reference, self.radius).expectation
 
 
-def radius_for_loss(values: FloatArray, ambiguity: AmbiguitySet, reference: FloatArray, loss: float) -> float:
-    """Return the smallest radius at which the worst case of values (n_contexts,) is `loss` below their expectation.
-
-    It is infinite if there is none. Bisection finds it to a relative error of about 1e-12: the worst case decreases.
-    """
-    target = float(Expectation().worst_case(values, reference, 0.0).expectation) - loss  # same rounding as `reached`
+def radius_for_loss(values: FloatArray, ambiguity: drbo.AmbiguitySet, reference: FloatArray, loss: float) -> float:
+    """Return the smallest radius at which the worst case of values (n_contexts,) is `loss` below the mean; or inf."""
+    target = float(drbo.Expectation().worst_case(values, reference, 0.0).expectation) - loss
 
     def reached(radius: float) -> bool:
         return float(ambiguity.worst_case(values, reference, radius).expectation) <= target
@@ -115,7 +99,7 @@ FEASIBLE = 0.1
 """The share of actions that meet a constraint."""
 
 
-def constraint(problem: Problem, aim: Goal) -> Chance:
+def constraint(problem: Problem, aim: Goal) -> drbo.Chance:
     """Return the chance constraint that comparisons use for a problem.
 
     In every distribution of the set around the problem's reference, f exceeds a threshold with a probability of at
@@ -128,21 +112,18 @@ def constraint(problem: Problem, aim: Goal) -> Chance:
     wanted = max(round(FEASIBLE * len(reached)), 1)
     apart = np.flatnonzero(gaps > 1e-9 * np.ptp(problem.values))
     last = int(apart[np.searchsorted(apart, wanted - 1)])
-    return Chance(PROBABILITY, above=float(reached[last] - 0.5 * gaps[last]))
+    return drbo.Chance(PROBABILITY, above=float(reached[last] - 0.5 * gaps[last]))
 
 
 def reached_values(problem: Problem, aim: Goal, probability: float) -> FloatArray:
-    """Return the largest value (n_actions,) that f reaches with a probability in every distribution of the set.
-
-    Bisection finds it among the values of each action, for all actions at once.
-    """
+    """Return the largest value (n_actions,) that f reaches with a probability in every distribution of the set."""
     values = problem.values
     levels, rows = np.sort(values, axis=1), np.arange(len(values))
     low, high = np.zeros(len(values), dtype=int), np.full(len(values), values.shape[1])  # the lowest is always reached
     while (high - low).max() > 1:
         middle = (low + high) // 2
         reached = (values >= levels[rows, middle, None]).astype(float)
-        enough = Chance(probability, above=0.0).met(aim.worst_cases(problem, reached))
+        enough = drbo.Chance(probability, above=0.0).met(aim.worst_cases(problem, reached))
         low, high = np.where(enough, middle, low), np.where(enough, high, middle)
     return np.asarray(levels[rows, low])
 
@@ -175,7 +156,7 @@ class Task:
         return self.setting == SettingName.SIMULATOR
 
     @cached_property
-    def constraint(self) -> Chance:
+    def constraint(self) -> drbo.Chance:
         """The chance constraint, for methods that have one, in the ball around the problem's reference."""
         return constraint(self.problem, self.aim)
 
@@ -218,13 +199,13 @@ class Task:
         assert self.constraint.above is not None  # `constraint` sets it
         return self.aim.worst_cases(self.problem, (values > self.constraint.above).astype(float))
 
-    def protocol(self, radius: float) -> Setting:
+    def protocol(self, radius: float) -> drbo.Setting:
         """Return the setting, with the radius of a method if the setting needs one."""
         if self.setting == SettingName.GENERAL:
-            return General()
+            return drbo.General()
         if self.setting == SettingName.DATA_DRIVEN:
-            return DataDriven(radius=self.rule)
-        return Simulator(self.problem.reference, radius)
+            return drbo.DataDriven(radius=self.rule)
+        return drbo.Simulator(self.problem.reference, radius)
 
 
 class AskTell(Protocol):
@@ -270,7 +251,7 @@ class Own:
 
 
 @dataclass(frozen=True, eq=False)
-class Dial:
+class RadiusDial:
     """One row per radius, k of them.
 
     Attributes
@@ -295,7 +276,7 @@ class Dial:
     weights: FloatArray
 
     @classmethod
-    def of(cls, problem: Problem, goal: Goal, radii: FloatArray) -> Dial:
+    def of(cls, problem: Problem, goal: Goal, radii: FloatArray) -> RadiusDial:
         """Return the dial of a problem for increasing radii (k,)."""
         f, p = problem.values, problem.reference
         tie = TIE * float(np.ptp(f))

@@ -8,21 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from drbo import (
-    GP,
-    MMD,
-    RBF,
-    DataDriven,
-    General,
-    Matern,
-    Optimism,
-    Optimizer,
-    Product,
-    Simulator,
-    TheoreticalBeta,
-    Uncertain,
-    regret,
-)
+import drbo
 from drbo.experiments.records import Outcome, Plan
 from drbo.models import SupportsInformationGain, maximum_information_gain
 from drbo.models.surrogate import supports
@@ -176,18 +162,22 @@ def _theorems(runs: int, rounds: int, seed: int) -> Iterator[dict[str, Any]]:
 def _tried(setting: SettingName, rounds: int, rng: np.random.Generator) -> dict[str, float]:
     """Return what one run of a setting says about its theorem."""
     actions, contexts = np.linspace(0.0, 1.0, 20)[:, None], np.linspace(0.0, 1.0, 10)[:, None]
-    kernel = Product(RBF(0.2), Matern(0.3, nu=1.5))
-    gp, ball, beta = GP(kernel, NOISE), MMD(contexts, kernel.context), TheoreticalBeta(NORM, NOISE, DELTA)
+    kernel = drbo.Product(drbo.RBF(0.2), drbo.Matern(0.3, nu=1.5))
+    gp, ball, beta = (
+        drbo.GP(kernel, NOISE),
+        drbo.MMD(contexts, kernel.context),
+        drbo.TheoreticalBeta(NORM, NOISE, DELTA),
+    )
     f = function_of_norm(NORM, kernel, actions, contexts, rng)
     reference = np.full(len(contexts), 1.0 / len(contexts))
     rule = Theoretical(delta=DELTA)
     kinds = {
-        SettingName.GENERAL: (General(), Optimism()),
-        SettingName.DATA_DRIVEN: (DataDriven(radius=rule), Optimism()),
-        SettingName.SIMULATOR: (Simulator(reference, RADIUS), Optimism(Uncertain())),
+        SettingName.GENERAL: (drbo.General(), drbo.Optimism()),
+        SettingName.DATA_DRIVEN: (drbo.DataDriven(radius=rule), drbo.Optimism()),
+        SettingName.SIMULATOR: (drbo.Simulator(reference, RADIUS), drbo.Optimism(drbo.Uncertain())),
     }
     made, policy = kinds[setting]
-    opt = Optimizer(actions, contexts, ambiguity=ball, setting=made, surrogate=gp, beta=beta, policy=policy)
+    opt = drbo.Optimizer(actions, contexts, ambiguity=ball, setting=made, surrogate=gp, beta=beta, policy=policy)
     terms: dict[str, Any] = {"reference": reference, "radius": RADIUS} if setting is SettingName.GENERAL else {}
     chosen, seen, false, outside = [], [], 0, 0
     for _ in range(rounds):
@@ -202,27 +192,27 @@ def _tried(setting: SettingName, rounds: int, rng: np.random.Generator) -> dict[
         false += bool((np.abs(f - mean) > width * np.sqrt(variance) + 1e-12).any())
         outside += setting is SettingName.DATA_DRIVEN and ball.distance(s.reference, reference) > s.radius
     gamma = float(maximum_information_gain(gp, actions, contexts, rounds).upper[-1])
-    width, shift = _width(opt, beta, gp, setting), regret.shift_norm(f, ball)
+    width, shift = _width(opt, beta, gp, setting), drbo.regret.shift_norm(f, ball)
     references, radii = reference, np.full(rounds, RADIUS)
     if setting is SettingName.DATA_DRIVEN:
         before = [np.array(seen[:t], dtype=np.intp) for t in range(rounds)]
         references = np.array([empirical(one, len(contexts)) for one in before])
         radii = np.array([rule.radius(one, ball, len(contexts)) for one in before])
-        bound = regret.data_driven_bound(width, gamma, rounds, shift, DELTA, gp.ridge)
+        bound = drbo.regret.data_driven_bound(width, gamma, rounds, shift, DELTA, gp.ridge)
     elif setting is SettingName.GENERAL:
-        bound = regret.general_bound(width, gamma, radii, shift, DELTA, gp.ridge)
+        bound = drbo.regret.general_bound(width, gamma, radii, shift, DELTA, gp.ridge)
     else:
-        bound = regret.simulator_bound(width, gamma, rounds, gp.ridge)
-    lost = float(regret.robust_regret(f, ball, references, radii, chosen).cumulative[-1])
+        bound = drbo.regret.simulator_bound(width, gamma, rounds, gp.ridge)
+    lost = float(drbo.regret.robust_regret(f, ball, references, radii, chosen).cumulative[-1])
     found = {"share": lost / bound, "false": float(false), "rounds": float(rounds), "outside": float(outside)}
     if setting is SettingName.SIMULATOR:
         final = int(opt.recommend_iterate().action_index)
-        simple = regret.simple_regret(f, ball, reference, RADIUS, final)
-        found["simple"] = simple / regret.simple_regret_bound(width, gamma, rounds, gp.ridge)
+        simple = drbo.regret.simple_regret(f, ball, reference, RADIUS, final)
+        found["simple"] = simple / drbo.regret.simple_regret_bound(width, gamma, rounds, gp.ridge)
     return found
 
 
-def _width(opt: Optimizer, beta: TheoreticalBeta, gp: GP, setting: SettingName) -> float:
+def _width(opt: drbo.Optimizer, beta: drbo.TheoreticalBeta, gp: drbo.GP, setting: SettingName) -> float:
     events = {SettingName.GENERAL: 2, SettingName.DATA_DRIVEN: 3, SettingName.SIMULATOR: 1}[setting]
     known = opt.posterior
     assert supports(known, SupportsInformationGain)
@@ -230,7 +220,7 @@ def _width(opt: Optimizer, beta: TheoreticalBeta, gp: GP, setting: SettingName) 
 
 
 def function_of_norm(
-    norm: float, kernel: Product, actions: FloatArray, contexts: FloatArray, rng: np.random.Generator
+    norm: float, kernel: drbo.Product, actions: FloatArray, contexts: FloatArray, rng: np.random.Generator
 ) -> FloatArray:
     """Return a function of that norm in the kernel's Hilbert space, on the grid: a sum of 15 kernels."""
     i, j, a = rng.integers(len(actions), size=15), rng.integers(len(contexts), size=15), rng.normal(size=15)

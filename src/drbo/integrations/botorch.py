@@ -204,10 +204,7 @@ class RobustExpectation(RiskMeasureMCObjective):  # type: ignore[misc]
 
 
 class _Quantile(torch.autograd.Function):  # type: ignore[misc]  # the same
-    """The largest t with P_w(v >= t) >= p in every distribution w of the set, for values v (..., n).
-
-    t is one of the values. The gradient is that of this value.
-    """
+    """The largest value t with P_w(v >= t) >= p in every distribution w of the set, for values v (..., n)."""
 
     @staticmethod
     def forward(ctx: Any, values: Tensor, ambiguity: Any, reference: Any, radius: float, p: float) -> Tensor:

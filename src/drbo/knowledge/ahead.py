@@ -74,10 +74,7 @@ class Ahead:
 
     @property
     def size(self) -> float:
-        """The root mean square of the tested errors over `SCALE`, with errors beyond `LARGEST` cut; at least 1.
-
-        Bounds of a learned model are wider by this factor.
-        """
+        """The root mean square of the tested errors over `SCALE`, cut at `LARGEST`, at least 1: it widens bounds."""
         both = zip(self.results, self.errors, strict=True)
         tested = [min(error**2, LARGEST**2) for number, error in both if number + 1 >= FIRST]
         return max(1.0, math.sqrt(sum(tested) / len(tested)) / SCALE) if tested else 1.0

@@ -77,10 +77,7 @@ class OutcomeBelief:
         return self.certain.contexts
 
     def after(self, told: Sequence[Told], contexts: FloatArray | None = None) -> OutcomeBelief:
-        """Return the posteriors given all these results, on contexts (n, d), by default the present ones.
-
-        The first `n_told` results are known already.
-        """
+        """Return the posteriors given these results on contexts (n, d); the first `n_told` are known already."""
         own = self if contexts is None or contexts is self.certain.contexts else self.on(contexts)
         if len(told) == own.n_told:
             return own
@@ -99,10 +96,7 @@ class OutcomeBelief:
         )
 
     def by(self, fit: Fit) -> OutcomeBelief:
-        """Return the same outcomes under another fit in the same units, without the failures.
-
-        The contexts of all outcomes must be known: the error of a hidden context depends on the fit.
-        """
+        """Return the same outcomes, all of known contexts, under another fit in the same units, without failures."""
         data = self.certain_data
         posterior = self.outcome.posterior(fit, data, self.certain.contexts)
         return replace(self, fit=fit, certain=posterior, searching=posterior, searching_data=data)
@@ -238,10 +232,7 @@ class RoundBeliefs:
         return self._expected[0][1]
 
     def bound(self, ball: Ball, side: Side, width: float | None = None) -> Bound:
-        """Return the confidence bound of all models, given the outcomes alone, on the atoms of a ball.
-
-        The default width is that of a recommendation.
-        """
+        """Return the confidence bound of all models, given the outcomes alone, on the atoms of a ball."""
         if not (self._others and self._others[0][0] is ball.contexts):
             self._others[:] = [(ball.contexts, tuple(one.certain for one in self.models(ball.contexts)))]
         first, others = self.certain(ball), self._others[0][1]

@@ -15,8 +15,7 @@ from drbo.ambiguity.family import AmbiguitySet
 from drbo.ambiguity.mmd import MMD
 from drbo.ambiguity.placed import PlacedSet
 from drbo.contexts.nature import Contexts, FiniteContexts
-from drbo.contexts.replayed import contexts_of
-from drbo.contexts.sampled_contexts import SPREAD
+from drbo.contexts.sampled_contexts import SPREAD, contexts_of
 from drbo.knowledge import claims
 from drbo.knowledge.claims import Claim
 from drbo.knowledge.history import OBJECTIVE, Readings, Told
@@ -178,10 +177,7 @@ class Configuration:
 
     @property
     def delta(self) -> float | None:
-        """The probability that a guarantee fails, of all proven bounds together; None if that of the objective is not.
-
-        Each outcome has its share of it, so that all hold at once.
-        """
+        """The probability that any proven bound fails; None if that of the objective is not proven."""
         if not self.bound_beta.proven:
             return None
         shares = [one.bound_beta.delta for one in self.outcomes.values() if one.bound_beta.delta is not None]

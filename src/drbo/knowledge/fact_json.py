@@ -36,11 +36,6 @@ from drbo.spaces.space import Point, Space
 from drbo.validation import FloatArray
 
 
-def record_of(fact: Fact, position: Callable[[Any], Any]) -> dict[str, Any]:
-    """Return the record of a fact; `position` encodes a reference."""
-    return _WRITERS[type(fact)](fact, position)
-
-
 def records_of(facts: Sequence[Fact]) -> list[dict[str, Any]]:
     """Return the records of facts, one mapping each; references are stored inside the records."""
     return [record_of(fact, encode) for fact in facts]
@@ -91,10 +86,25 @@ def _readings(outcomes: Mapping[str, Readings]) -> dict[str, Any]:
     }
 
 
-def _write_asked(fact: Asked, position: Any) -> dict[str, Any]:
+def record_of(fact: Fact, position: Callable[[Any], Any]) -> dict[str, Any]:
+    """Return the record of a fact; `position` encodes a reference."""
+    kind = {"kind": type(fact).__name__.lower(), "time": fact.time}
+    if isinstance(fact, Asked):
+        return kind | _asked(fact, position)
+    if isinstance(fact, Cancelled):
+        return kind | {"number": fact.number}
+    if isinstance(fact, Retracted):
+        return kind | {"result": fact.result}
+    contexts, outcomes = [_point(context) for context in fact.contexts], _readings(fact.outcomes)
+    weights = {"weights": list(fact.weights)} if fact.weights else {}
+    if isinstance(fact, Amended):
+        return kind | {"result": fact.result, "contexts": contexts, "outcomes": outcomes, **weights}
+    told = {"number": fact.number, "action": _point(fact.action), "contexts": contexts, "outcomes": outcomes}
+    return kind | told | {"drawn": fact.drawn, **weights}
+
+
+def _asked(fact: Asked, position: Callable[[Any], Any]) -> dict[str, Any]:
     return {
-        "kind": "asked",
-        "time": fact.time,
         "reference": position(fact.reference),
         "radius": encode(fact.radius),
         "fits": {name: encode(fit) for name, fit in fact.fits.items()},
@@ -117,52 +127,6 @@ def _write_asked(fact: Asked, position: Any) -> dict[str, Any]:
         **({"awaited": list(fact.awaited)} if fact.awaited else {}),
         **({} if fact.given is None else {"given": encode(dict(fact.given))}),
     }
-
-
-def _write_told(fact: Told, position: Any) -> dict[str, Any]:
-    del position
-    return {
-        "kind": "told",
-        "time": fact.time,
-        "number": fact.number,
-        "action": _point(fact.action),
-        "contexts": [_point(context) for context in fact.contexts],
-        "outcomes": _readings(fact.outcomes),
-        "drawn": fact.drawn,
-        **({"weights": list(fact.weights)} if fact.weights else {}),
-    }
-
-
-def _write_cancelled(fact: Cancelled, position: Any) -> dict[str, Any]:
-    del position
-    return {"kind": "cancelled", "time": fact.time, "number": fact.number}
-
-
-def _write_retracted(fact: Retracted, position: Any) -> dict[str, Any]:
-    del position
-    return {"kind": "retracted", "time": fact.time, "result": fact.result}
-
-
-def _write_amended(fact: Amended, position: Any) -> dict[str, Any]:
-    del position
-    contexts = [_point(context) for context in fact.contexts]
-    return {
-        "kind": "amended",
-        "time": fact.time,
-        "result": fact.result,
-        "contexts": contexts,
-        "outcomes": _readings(fact.outcomes),
-        **({"weights": list(fact.weights)} if fact.weights else {}),
-    }
-
-
-_WRITERS: dict[type, Callable[..., dict[str, Any]]] = {
-    Asked: _write_asked,
-    Told: _write_told,
-    Cancelled: _write_cancelled,
-    Retracted: _write_retracted,
-    Amended: _write_amended,
-}
 
 
 # --- reading --------------------------------------------------------------------------------------------------------

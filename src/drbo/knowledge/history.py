@@ -29,10 +29,7 @@ OBJECTIVE = ""
 
 @dataclass(frozen=True)
 class Readings:
-    """The values of one outcome, one per context, in the user's units.
-
-    `stderrs` are their standard errors; empty if unknown.
-    """
+    """The values of one outcome, one per context, in the user's units; `stderrs` is empty if they are unknown."""
 
     values: tuple[float, ...]
     stderrs: tuple[float, ...] = ()
@@ -113,7 +110,6 @@ class Asked(Record):
 
     @property
     def given_with(self) -> tuple[tuple[Any, Mapping[Any, Any] | None], ...]:
-        """The reference given for the round, with the known part of the context."""
         return ((self.reference, self.given),)
 
 
@@ -194,10 +190,7 @@ class Retracted(Record):
 
 @dataclass(frozen=True, eq=False)
 class Amended(Record):
-    """One call of `amend`: result `result` should have been told with these contexts and outcomes.
-
-    `weights` as for `Told`.
-    """
+    """One call of `amend`: result `result` should have been told with these contexts and outcomes."""
 
     time: float | None
     result: int

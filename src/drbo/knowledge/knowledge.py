@@ -158,10 +158,7 @@ class Knowledge:
         *,
         fresh: bool = False,
     ) -> OutcomeBelief:
-        """Return the posteriors of an outcome given all results, on contexts (n, d); by default the present ones.
-
-        `fit` are the hyper-parameters, by default the current ones; `fresh` as for `fit`.
-        """
+        """Return the posteriors of an outcome given all results, on contexts (n, d), by a fit; `fresh` as for `fit`."""
         last = self._belief.get(name)
         if fit is None:
             fit = self.fit(state, name, fresh=fresh)
@@ -310,10 +307,7 @@ class Knowledge:
         return setting.reference_of(iterate.reference, nature, iterate.seen[: iterate.n_seen])
 
     def on(self, points: FloatArray, nature: Contexts) -> PlacedSet:
-        """Return the ambiguity set on atoms (n, d); the last two are cached: with and without further atoms.
-
-        `nature` are the contexts of the atoms: all of them, or those conditioned on `given`.
-        """
+        """Return the ambiguity set on atoms (n, d) of the contexts `nature`; the last two are cached."""
         for atoms, placed in self._placed:
             if atoms is points or np.array_equal(atoms, points):
                 return placed
@@ -330,10 +324,7 @@ class Knowledge:
     def evaluations(
         self, state: State, name: str, units: Units, pending: Sequence[Iterate] = (), *, failures: bool = True
     ) -> Evaluations:
-        """Return where an outcome was evaluated, and the size of its values in the model's units.
-
-        `failures`: whether evaluations that failed, or did not measure this outcome, are included.
-        """
+        """Return where an outcome was evaluated, and the size of its values; with `failures` also where it failed."""
         space, pairs = self.configuration.search.space, state.evaluated(pending, of=None if failures else name)
         actions = np.array([x.coordinates for x, _ in pairs]).reshape(len(pairs), space.dimension)
         contexts = np.array([c.coordinates for _, c in pairs]).reshape(
@@ -345,10 +336,7 @@ class Knowledge:
         return Evaluations(actions, contexts, space.ranges, min(values), spread, doubt)
 
     def success(self, state: State) -> Success | None:
-        """Return the estimated probability of success of any evaluation; None if nothing failed (cached).
-
-        Of 64 results or more, the last few may not count yet, at most a 16th.
-        """
+        """Return the estimated probability of success of any evaluation; None if nothing failed (cached)."""
         if not state.n_failed:
             return None
         told = state.told_so_far[: len(state.told_so_far) // _step(state) * _step(state)]

@@ -98,10 +98,7 @@ class Snapshot:
 
     @functools.cached_property
     def search(self) -> Search:
-        """The search over the actions; those that are too likely to fail are passed over.
-
-        An action that `ask` would not try is not recommended either.
-        """
+        """The search over the actions; those that are too likely to fail are passed over."""
         search, chances = self.configuration.search, self.chances
         return search if chances is None else Working(search, chances, self._least(chances))
 

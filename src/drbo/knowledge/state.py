@@ -168,10 +168,7 @@ class State:
             self._choose_incumbent()
 
     def _note(self, record: Told) -> bool:
-        """Count the values of a result, and note whether its action worked.
-
-        Return whether the incumbent may be another one now.
-        """
+        """Count the values of a result, note whether its action worked; return whether the incumbent may change."""
         for name, one in record.outcomes.items():
             if name not in self.counts:
                 raise _unknown(name)
@@ -269,10 +266,7 @@ class State:
         return [(record.action, context) for record in failed for context in record.contexts]
 
     def evaluated(self, pending: Sequence[Iterate] = (), *, of: str | None = None) -> list[tuple[Point, Point]]:
-        """Return action and context of all results, hidden contexts aside, and of pending suggestions.
-
-        `of`: only results with a value of this outcome.
-        """
+        """Return action and context of all results with a value of the outcome `of`, and of pending suggestions."""
         records = [one for one in self.told_so_far if not one.hidden and (of is None or of in one.outcomes)]
         told = [(one.action, context) for one in records for context in one.contexts]
         return told + [(one.proposal.action, context) for one in pending for context in one.proposal.contexts]
@@ -309,10 +303,7 @@ def _is_among(action: Point, others: Mapping[bytes, Point]) -> bool:
 
 
 def values_of(told: Sequence[Told], name: str, units: Units, first: int = 0) -> Outcomes:
-    """Return all values of an outcome, in the model's units; `first` is the number of the first result.
-
-    There must be at least one, and no context may be hidden.
-    """
+    """Return all values of an outcome from result `first` on, in the model's units; none may be hidden."""
     rows = [
         (
             record.action.coordinates,
@@ -330,10 +321,7 @@ def values_of(told: Sequence[Told], name: str, units: Units, first: int = 0) -> 
 
 
 def observations(record: Told, name: str, units: Units) -> list[Observation]:
-    """Return the observations of an outcome in a result; none if it was not measured.
-
-    A failure counts as its posterior mean, which only shrinks the variance.
-    """
+    """Return the observations of an outcome in a result; a failure counts as its posterior mean."""
     x = record.action.coordinates
     if not record.failed and name not in record.outcomes:
         return []

@@ -80,15 +80,12 @@ class File:
         return self.path == target and _files.signature(target) == self.signature
 
     def save(self, path: Path, configuration: dict[str, Any], facts: Sequence[Fact]) -> None:
-        """Bring a file up to date with the facts: append the new ones if the file is unchanged, else write all.
-
-        Raise, and leave the file as it is, if it holds anything that these facts do not.
-        """
+        """Append the new facts to a file, or write all; raise if the file holds anything that these facts do not."""
         target = _files.resolved(path)
         with _files.locked(path):
             known = self.is_at(path)
             if known and self.appendable and self.appended < _COMPACT:
-                lines = _Lines(self.crc, dict(self.references))
+                lines = _FileLines(self.crc, dict(self.references))
                 for fact in facts[self.written :]:
                     lines.add_fact(fact)
                 write, appended = _files.append, self.appended + len(lines.text)
@@ -107,7 +104,7 @@ class File:
         self.written, self.appended, self.crc, self.references = len(facts), appended, lines.crc, lines.references
         self.appendable = True
 
-    def _refuse_to_lose(self, path: Path, target: Path, lines: _Lines) -> None:
+    def _refuse_to_lose(self, path: Path, target: Path, lines: _FileLines) -> None:
         """Raise if a file is not a prefix of these lines."""
         ours = "".join(lines.text).encode()
         if _files.is_plain(target) and target.stat().st_size <= len(ours) and ours.startswith(target.read_bytes()):
@@ -120,16 +117,16 @@ class File:
         )
 
 
-def _whole(configuration: dict[str, Any], facts: Sequence[Fact]) -> _Lines:
+def _whole(configuration: dict[str, Any], facts: Sequence[Fact]) -> _FileLines:
     """Return the lines of a whole file."""
-    lines = _Lines(0, {})
+    lines = _FileLines(0, {})
     lines.add({"kind": "optimizer", "format": FORMAT, "configuration": encode(configuration)})
     for fact in facts:
         lines.add_fact(fact)
     return lines
 
 
-class _Lines:
+class _FileLines:
     """The lines of a file, each with its checksum."""
 
     def __init__(self, crc: int, references: dict[str, int]) -> None:
@@ -182,10 +179,7 @@ class FileContents:
 
 
 def read(path: Path, classes: Sequence[Callable[..., Any]], like: dict[str, Any] | None = None) -> FileContents:
-    """Return the contents of a file; raise if it is not from drbo, damaged, or from a later version.
-
-    `like`: the required configuration.
-    """
+    """Return the contents of a file; raise if it is damaged, not from drbo, or not of the configuration `like`."""
     target = _files.resolved(path)
     if not _files.is_plain(path):
         raise RefusedError(f"{printable(path)} is not a saved optimizer: it is a folder, a pipe or a device")
@@ -224,10 +218,7 @@ def read(path: Path, classes: Sequence[Callable[..., Any]], like: dict[str, Any]
 
 
 def of_format_3(stored: Any) -> Any:
-    """Return a configuration of format 3 as format 4 writes it.
-
-    A width has another name now. Format 3 names the default of `pick` although the user may not have named it.
-    """
+    """Return a configuration of format 3 as format 4 writes it."""
     if isinstance(stored, list):
         if stored == ["pick", "informative"]:
             return ["pick", None]

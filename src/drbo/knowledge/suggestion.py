@@ -156,24 +156,12 @@ def results_of(id_: int, record: Told, actions: Space, contexts: Space) -> list[
         pairs = tuple(zip(values, record.weights, strict=True))
         limits = _limits_of(record, 0)
         return [Result(id_, record.number, action, None, outcomes[0], False, record.time, stderrs[0], pairs, limits)]
-    both = zip(values, outcomes, stderrs, strict=True)
-    failed, at = record.failed, record.time
-    return [
-        Result(
-            id_,
-            record.number,
-            action,
-            value,
-            outcome,
-            failed,
-            at,
-            stderr,
-            None,
-            _limits_of(record, j),
-            contexts.key(record.contexts[j]),
-        )
-        for j, (value, outcome, stderr) in enumerate(both)
-    ]
+    found = []
+    for j, (value, outcome, stderr) in enumerate(zip(values, outcomes, stderrs, strict=True)):
+        limits, key = _limits_of(record, j), contexts.key(record.contexts[j])
+        one = id_, record.number, action, value, outcome, record.failed, record.time, stderr, None, limits, key
+        found.append(Result(*one))
+    return found
 
 
 def _limits_of(record: Told, j: int) -> dict[str, float | Measured]:

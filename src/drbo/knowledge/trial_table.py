@@ -41,14 +41,7 @@ class TrialRow:
 
 @dataclass(frozen=True, eq=False)
 class TrialLog:
-    """The contents of a table of trials.
-
-    Attributes
-    ----------
-    actions : the box of the actions
-    contexts : the contexts of all trials, ordered by time
-    rows : the trials, ordered by time
-    """
+    """A table of trials: the box of the actions, and contexts and trials ordered by time."""
 
     actions: Box
     contexts: Samples
@@ -73,7 +66,7 @@ def read(
     there = _names(frame)
     x, c = _chosen("actions", actions, there), _chosen("contexts", contexts, there)
     columns = {"outcome": outcome, "failed": failed, "stderr": stderr, "time": time}
-    trials = _Trials.of(frame, [*x, *c], columns, {name: name for name in limited})
+    trials = _TrialColumns.of(frame, [*x, *c], columns, {name: name for name in limited})
     box, tried = _actions(actions, {name: trials.columns[name] for name in x})
     past, seen = _contexts(contexts, {name: trials.columns[name] for name in c}, trials.order)
     chosen = [{name: tried[name][i] for name in x} for i in trials.order.tolist()]
@@ -107,7 +100,7 @@ def further(
     )
     parameters = [*x.values(), *c.values()]
     present = {name: column for name, column in limited.items() if column in there}
-    trials = _Trials.of(frame, parameters, columns, present)
+    trials = _TrialColumns.of(frame, parameters, columns, present)
     both = []
     for named in (x, c):
         values = {name: _values(column, trials.columns[column]) for name, column in named.items()}
@@ -121,7 +114,7 @@ def further(
 
 
 @dataclass(frozen=True, eq=False)
-class _Trials:
+class _TrialColumns:
     """The columns of a table of trials by name, the order by time, and the outcomes in the order of the table."""
 
     columns: Mapping[str, Any]
@@ -133,7 +126,7 @@ class _Trials:
     @classmethod
     def of(
         cls, frame: Any, parameters: Sequence[str], single: Mapping[str, Any], limited: Mapping[str, str]
-    ) -> _Trials:
+    ) -> _TrialColumns:
         """Return the trials of a table; `single` maps each role to its column, or to None."""
         there = _names(frame)
         named = {role: _one(role, name, there) for role, name in single.items() if name is not None}

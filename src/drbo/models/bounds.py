@@ -230,10 +230,7 @@ class Bound:
         return self.posterior.amplitude
 
     def on_grid(self, rows: NDArray[np.intp] | slice = slice(None), actions: FloatArray | None = None) -> FloatArray:
-        """Return the bound of the actions `rows` of a grid, by default of all, in every context.
-
-        `actions` (n_actions, d_x) is the grid, needed if the posterior keeps no moments on a grid.
-        """
+        """Return the bound of the actions `rows` of a grid (n_actions, d_x), by default of all, in every context."""
         found = None
         for posterior in (self.posterior, *self.others):
             if supports(posterior, SupportsGrid):
@@ -278,10 +275,7 @@ class Bound:
         return found
 
     def difference(self, actions: FloatArray, other: FloatArray) -> FloatArray:
-        """Return the bound (m, n_contexts) of f(x, c) - f(other, c), for actions (m, d_x) and an action (d_x,).
-
-        The posteriors must have the capability `SupportsCovariance`.
-        """
+        """Return the bound (m, n_contexts) of f(x, c) - f(other, c), for actions (m, d_x) and an action (d_x,)."""
         models = (self.posterior, *self.others, *(self.for_one if len(actions) == 1 else ()))
         posteriors = (cast(SupportsCovariance, posterior) for posterior in models)
         return self._outermost([posterior.difference(actions, other) for posterior in posteriors])
@@ -362,13 +356,7 @@ def _fill_bound(mean: FloatArray, variance: FloatArray, slope: float, found: Flo
 
 @fast_record
 class AverageBound(Bound):
-    """A confidence bound on the average of f over contexts. All contexts share this value, so no set lowers it.
-
-    Attributes
-    ----------
-    posterior : of the average, on one context (`Posterior.averaged`)
-    n_contexts : the number of contexts that share the value
-    """
+    """A confidence bound on the average of f over contexts, which share this value: no set lowers it."""
 
     n_contexts: int
 
@@ -378,20 +366,16 @@ class AverageBound(Bound):
         return cls(posterior.averaged(weights), width, side, len(weights))
 
     def on_grid(self, rows: NDArray[np.intp] | slice = slice(None), actions: FloatArray | None = None) -> FloatArray:
-        """Return the bound of the actions `rows` of a grid, by default of all, (n, n_contexts)."""
         return self._everywhere(super().on_grid(rows, actions))
 
     def of_action(self, action: Point) -> FloatArray:
-        """Return the bound of one action, (n_contexts,)."""
         return self._everywhere(super().of_action(action))
 
     def at(self, actions: FloatArray, used: NDArray[np.intp] | None = None) -> FloatArray:
-        """Return the bound (m, k) at actions (m, d_x) anywhere, in the contexts `used` (k,); by default in all."""
         values = self._everywhere(super().at(actions))
         return values if used is None else values[:, used]
 
     def gradient(self, action: FloatArray, weights: FloatArray) -> FloatArray:
-        """Return the gradient in x of the bound at one action (d_x,), times the sum of weights (n_contexts,)."""
         return super().gradient(action, np.array([weights.sum()]))
 
     def curve(self, action: FloatArray) -> AnyCurve:
@@ -400,7 +384,6 @@ class AverageBound(Bound):
         raise TypeError("the bound of an average over contexts is not a function of the context")
 
     def ceilings(self, actions: FloatArray, weights: FloatArray) -> FloatArray:
-        """Return upper bounds (m,) of the bound at actions (m, d_x), times the sum of weights (n_contexts,)."""
         return super().ceilings(actions, np.array([weights.sum()]))
 
     def _everywhere(self, values: FloatArray) -> FloatArray:

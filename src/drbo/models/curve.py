@@ -84,7 +84,7 @@ class EmbeddingAlong:
 
 
 @dataclass(frozen=True)
-class _Sizes:
+class _Allowances:
     """The norm of the mean as a function of the context, and rounding errors of mean and variance."""
 
     mean_norm: float
@@ -126,7 +126,7 @@ class Curve:
         return np.asarray(np.sqrt(np.broadcast_to(curvature, self._embedding.dimension)))
 
     @cached_property
-    def _sizes(self) -> _Sizes:
+    def _sizes(self) -> _Allowances:
         """Rounding allowances of a bound over a cell: with a tiny ridge W is huge and its products cancel."""
         t = len(self._white)
         epsilon = 2.0 * np.finfo(float).eps
@@ -138,7 +138,7 @@ class Curve:
         off = epsilon * k_0 * float(np.linalg.norm(np.abs(self._W) @ self._k_action))  # of U'^-1 k_t(x, c), a vector
         # |m|^2 = a' K_C a <= k_X y' (K_t + ridge I)^-1 y
         limit = self._kernel.action.variance * float(self._white @ self._white)
-        return _Sizes(
+        return _Allowances(
             math.sqrt(max(min(square, limit), 0.0)),
             epsilon * k_0 * float(sizes.sum()),
             2.0 * off / math.sqrt(self._kernel.variance) + epsilon,

@@ -93,13 +93,7 @@ LARGEST_ERROR = 1e8
 
 @dataclass(frozen=True, eq=False)
 class Common:
-    """Evaluations in the same contexts, among others.
-
-    Attributes
-    ----------
-    block : (T, k) the index of the outcome of each evaluation in each context; the order of contexts is the same
-    rest : (E,) all other outcomes, in order
-    """
+    """A block (T, k) of outcomes, by evaluation and context, as indices, and the other outcomes (E,) in order."""
 
     block: NDArray[np.intp]
     rest: NDArray[np.intp]
@@ -322,6 +316,15 @@ class Scatter:
         variance = max(kernel.variance - float(weights @ k @ weights), 0.0)
         widest = math.sqrt(2.0 * max(kernel.variance - float(k.min()), 0.0))
         return cls(amplitude**2 * variance, amplitude * widest)
+
+
+def checked_pairs(actions: ArrayLike, contexts: ArrayLike, d_x: int, d_c: int) -> tuple[FloatArray, FloatArray]:
+    """Return the points (x_i, c_i) of a prediction as arrays (m, d_x) and (m, d_c); raise on other shapes."""
+    x, c = validation.points("actions", actions), validation.points("contexts", contexts)
+    for name, given, d in (("actions", x, d_x), ("contexts", c, d_c)):
+        if given.shape != (len(x), d):
+            raise ValueError(f"{name} must have shape ({len(x)}, {d}), got {given.shape}")
+    return x, c
 
 
 def averaged(weights: FloatArray, rows: FloatArray) -> FloatArray:

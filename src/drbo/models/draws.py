@@ -165,14 +165,7 @@ def check_features(kernel: Kernel, points: FloatArray, *, anywhere: bool) -> Non
 
 @dataclass(frozen=True, eq=False)
 class PathTerm:
-    """A part of a draw: left(x)' M right(c).
-
-    Attributes
-    ----------
-    left, right : r functions of actions, and s of contexts
-    weights : M (r, s), or its diagonal (r,); with a leading axis for several draws
-    diagonal : whether only the diagonal of M is given
-    """
+    """A part of a draw: left(x)' M right(c), with weights M (r, s), or its diagonal (r,), for one or several draws."""
 
     left: Functions
     weights: FloatArray
@@ -263,14 +256,7 @@ class DrawnErrors:
 
 @dataclass(frozen=True, eq=False)
 class Matheron:
-    """Matheron's rule for t observations.
-
-    Attributes
-    ----------
-    seen, contexts : their actions and their contexts
-    U, white : U'U = K_t + N (t, t), and U'^-1 y (t,)
-    errors : of the observations, of covariance N
-    """
+    """Matheron's rule for t observations with errors of covariance N: U'U = K_t + N (t, t), white = U'^-1 y (t,)."""
 
     seen: Embedding
     contexts: Embedding
@@ -352,12 +338,7 @@ class DrawOfRound(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Draw(DrawOfRound):
-    """One draw of f(x, c), a sum of products.
-
-    Attributes
-    ----------
-    path : the draw, as a function
-    """
+    """One draw of f(x, c), a sum of products."""
 
     path: Path
 
@@ -366,7 +347,6 @@ class Draw(DrawOfRound):
         return [term.in_contexts(self.contexts) for term in self.path.terms]
 
     def at(self, actions: FloatArray, used: NDArray[np.intp] | None = None) -> FloatArray:
-        """Return the draw (m, k) at actions (m, d_x) anywhere, in the contexts `used` (k,); by default in all."""
         by_term = self._by_term if used is None else [part[..., used] for part in self._by_term]
         return _summed(self.path.terms, by_term, actions)
 

@@ -15,10 +15,6 @@ the factor. With v the variance of the average's error so far, and u that of a n
 
 and one diagonal entry of the covariance falls by v^2 / (v + u). The cost of a round thus depends on the number of
 distinct points, which a grid limits, not on the number of observations.
-
-An observation is an action, context points and weights. One point of weight 1 is an outcome in that context. Several
-points are an average over contexts, sum_j w_j f(x, c_j), whose kernel is the mean embedding of the weights,
-k_C(c, w) = sum_j w_j k_C(c, c_j).
 """
 
 from __future__ import annotations
@@ -53,29 +49,23 @@ class Process(Protocol):
     """The prior of a Gaussian process such as `drbo.GP`, in the units of the kernel."""
 
     @property
-    def kernel(self) -> Product: ...  # noqa: D102
+    def kernel(self) -> Product: ...
 
     @property
-    def noise(self) -> float: ...  # noqa: D102
+    def noise(self) -> float: ...
 
     @property
-    def ridge(self) -> float: ...  # noqa: D102
+    def ridge(self) -> float: ...
 
     @property
-    def noise_correlation(self) -> float: ...  # noqa: D102
+    def noise_correlation(self) -> float: ...
 
     def with_kernel(self, kernel: Product) -> Self:
         """Return the same process with another kernel."""
 
 
 class Inverse:
-    """(K_t + ridge I)^-1 of t observations in several forms, each computed when first needed.
-
-    Attributes
-    ----------
-    W : (t, t) U'^-1, lower triangular
-    alpha : (t,) W'W y
-    """
+    """(K_t + ridge I)^-1 of t observations: W = U'^-1 (t, t), lower triangular, and alpha = W'W y (t,)."""
 
     def __init__(self, U: FloatArray, white: FloatArray) -> None:
         """`U` (t, t) and `white` (t,) may change afterwards."""
@@ -304,17 +294,11 @@ class Factor:
     # --- other contexts ---------------------------------------------------------------------------------------------
 
     def on(self, contexts: FloatArray) -> Self:
-        """Return the same observations for queries on other contexts (n, d_c).
-
-        The factor is kept, so new contexts cost only their kernel with the observations.
-        """
+        """Return the same observations for queries on other contexts (n, d_c); the factor is kept."""
         return self._with_contexts(contexts, self.embedding()(contexts))
 
     def averaged(self, gp: Process, weights: FloatArray) -> Self:
-        """Return the same observations for queries of averages over contexts of weights (n,), as one context of `gp`.
-
-        No further observations are possible: the contexts are gone.
-        """
+        """Return the same observations for queries of averages over contexts of weights (n,); no more may follow."""
         used = np.flatnonzero(weights)
         averages = self.k_contexts[:, used] @ weights[used, None]
         made = self._with_contexts(np.zeros((1, self.contexts.shape[1])), averages)
@@ -472,10 +456,7 @@ class Factor:
             self.averages = {i: one for i, one in self.averages.items() if i != t}
 
     def _column(self, observation: Observation, t: int) -> tuple[FloatArray, float]:
-        """Return the kernel of observation t with earlier ones, (t,), and with itself; store its other kernels.
-
-        The kernel of a repeated point is looked up, with the same bits.
-        """
+        """Return the kernel of observation t with earlier ones, (t,), and with itself; repeated points are cached."""
         if t == len(self._white):
             self._grow()
         row = self._last.get(observation.point)

@@ -17,7 +17,7 @@ from drbo.kernels import ConstantKernel, Product
 from drbo.models.data import LEAST_COMMON, Observation, Outcomes, Units, observations_of, outcomes_of
 from drbo.models.kronecker import KroneckerPosterior
 from drbo.models.perturbed import PerturbedPosterior, of_places
-from drbo.models.points import Points
+from drbo.models.points import DistinctPoints
 from drbo.models.regression import ExactPosterior
 from drbo.models.surrogate import Data, Inputs
 from drbo.spaces.space import AnySpace
@@ -91,10 +91,7 @@ class GP:
         return replace(self, kernel=kernel)
 
     def first(self, inputs: Inputs, sign: float) -> FittedGP:
-        """Return the model itself: nothing is learned.
-
-        `sign` is -1 if outcomes are minimised: the model maximises, so the offset changes its sign too.
-        """
+        """Return the model itself: nothing is learned. The offset is that of outcomes to be maximised."""
         self.kernel.check(inputs.d_action, inputs.d_kernel)
         return FittedGP(self, sign * self.offset, self.scale, 0.0)
 
@@ -209,14 +206,14 @@ def based(gp: GP, data: Data, contexts: FloatArray, base: int) -> ExactPosterior
     return assembled(gp, inputs, contexts, distinct(gp, data, base), data.observations[:base])
 
 
-def distinct(gp: GP, data: Data, end: int, start: int = 0) -> Points:
+def distinct(gp: GP, data: Data, end: int, start: int = 0) -> DistinctPoints:
     """Return the distinct points of some observations, as arguments of f."""
     rows, shift = data.rows.at(np.arange(start, end)) if start else data.first_rows(end), data.inputs.shift
-    return Points.merged(rows, gp) if shift is None else Points.merged(rows.moved(shift), of_places(gp))
+    return DistinctPoints.merged(rows, gp) if shift is None else DistinctPoints.merged(rows.moved(shift), of_places(gp))
 
 
 def assembled(
-    gp: GP, inputs: Inputs, contexts: FloatArray, points: Points, observations: Sequence[Observation] = ()
+    gp: GP, inputs: Inputs, contexts: FloatArray, points: DistinctPoints, observations: Sequence[Observation] = ()
 ) -> ExactPosterior | PerturbedPosterior:
     """Return the posterior of points (`distinct`); `observations` are theirs, if later ones may share their rows."""
     if inputs.shift is None:

@@ -81,13 +81,7 @@ def as_known(known: Any) -> Known:
 
 
 class KnownPart:
-    """The known part of an outcome at points of the spaces of actions and contexts, in the user's units.
-
-    Parameters
-    ----------
-    given : the user's function
-    actions, contexts : the spaces of its arguments
-    """
+    """A known part of the outcome, `given` by the user, on the spaces of actions and contexts, in user units."""
 
     def __init__(self, given: Known, actions: Space, contexts: Space) -> None:
         self.given, self.actions, self.contexts = given, actions, contexts
@@ -104,13 +98,15 @@ class KnownPart:
 
     def pairs(self, actions: FloatArray, contexts: FloatArray) -> FloatArray:
         """Return the known part (m,) of actions (m, d_x), each in its context (m, d_c)."""
-        return self._called(_Rows.of(self.actions.decode_all(actions)), _Rows.of(self.contexts.decode_all(contexts)))
+        return self._called(
+            _UserRows.of(self.actions.decode_all(actions)), _UserRows.of(self.contexts.decode_all(contexts))
+        )
 
     def values(self, actions: FloatArray, contexts: Sequence[Any]) -> FloatArray:
         """Return the known part (m, n) of actions (m, d_x) in contexts (n,) of the user."""
         m, n = len(actions), len(contexts)
         rows, columns = np.repeat(np.arange(m), n), np.tile(np.arange(n), m)
-        found = self._called(_Rows(self.actions.decode_all(actions), rows), _Rows(contexts, columns))
+        found = self._called(_UserRows(self.actions.decode_all(actions), rows), _UserRows(contexts, columns))
         return found.reshape(m, n)
 
     def gradient(self, action: FloatArray, contexts: Sequence[Any]) -> FloatArray:
@@ -131,7 +127,7 @@ class KnownPart:
         names = {column.name: column for column in self.actions.columns if column.labels is None}
         assert self.given.gradient is not None
         if self.given.vectorised:
-            tables = _Rows.of([decoded] * len(contexts)).table, _Rows.of(contexts).table
+            tables = _UserRows.of([decoded] * len(contexts)).table, _UserRows.of(contexts).table
             rows = [self._tried(self.given.gradient, *tables, "known.gradient")]
         else:
             rows = [self._tried(self.given.gradient, decoded, context, "known.gradient") for context in contexts]
@@ -171,7 +167,7 @@ class KnownPart:
             )
         return float(given[column.name])
 
-    def _called(self, actions: _Rows, contexts: _Rows) -> FloatArray:
+    def _called(self, actions: _UserRows, contexts: _UserRows) -> FloatArray:
         """Return the known part (m,) of pairs of the user's values."""
         count = len(actions.rows)
         if not count:
@@ -206,14 +202,14 @@ def _is_finite(value: Any) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class _Rows:
+class _UserRows:
     """Values of the user, of which some are repeated: `rows` (m,) are their positions."""
 
     values: Sequence[Any]
     rows: NDArray[np.intp]
 
     @classmethod
-    def of(cls, values: Sequence[Any]) -> _Rows:
+    def of(cls, values: Sequence[Any]) -> _UserRows:
         """Return the values as they are."""
         return cls(values, np.arange(len(values)))
 
@@ -230,14 +226,7 @@ class _Rows:
 
 
 class KnownOn:
-    """The known part in contexts (n, d_c), in the user's units; or the averages of it over contexts.
-
-    Parameters
-    ----------
-    part : the known part
-    contexts : (n, d_c)
-    weights : (n, k) the weights of k averages; None for the contexts themselves
-    """
+    """The known part in contexts (n, d_c), in the user's units; with `weights` (n, k) its averages."""
 
     def __init__(self, part: KnownPart, contexts: FloatArray, weights: FloatArray | None = None) -> None:
         self.part, self.weights = part, weights

@@ -38,7 +38,6 @@ from drbo.models.data import Observation
 from drbo.models.draws import Path, PathTerm, Prior
 from drbo.models.factor import Factor, Process
 from drbo.models.regression import GaussianPosterior, matheron
-from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 
 _AT_ONCE = 2**20
@@ -72,13 +71,7 @@ class KroneckerFactors:
 
 
 class KroneckerPosterior(GaussianPosterior):
-    """The posterior of a block of evaluations in the same contexts, and of further observations on top of it.
-
-    Attributes
-    ----------
-    on_top : the observations on top; their prior is the posterior of the block
-    n_data : the number of observations of the data that this posterior holds
-    """
+    """The posterior of a block of evaluations in the same contexts, which is the prior of those `on_top`."""
 
     def __init__(
         self,
@@ -114,7 +107,6 @@ class KroneckerPosterior(GaussianPosterior):
     # --- observations -----------------------------------------------------------------------------------------------
 
     def with_more(self, observations: Sequence[Observation]) -> Self:
-        """Return the posterior with further observations of checked shapes."""
         if not observations:
             return self
         made = copy.copy(self)
@@ -153,11 +145,9 @@ class KroneckerPosterior(GaussianPosterior):
 
     @property
     def observed_actions(self) -> FloatArray:
-        """The actions of the block, then of the observations on top, (T + t, d_x)."""
         return np.concatenate([self.block_actions, self.on_top.observed_actions])
 
     def on(self, contexts: FloatArray) -> Self:
-        """Return the posterior of the same observations on other contexts (n, d_c)."""
         return self._with(self.on_top.on(contexts), self._features(contexts))
 
     def averaged(self, weights: FloatArray) -> Self:
@@ -183,20 +173,13 @@ class KroneckerPosterior(GaussianPosterior):
     # --- queries ----------------------------------------------------------------------------------------------------
 
     def on_grid(self) -> tuple[FloatArray, FloatArray]:
-        """Return the cached mean and variance (n_actions, n_contexts) of f on the grid of actions."""
         if self._on_grid is None:
             self._on_grid = self.moments(self.actions)
         return self._on_grid
 
-    def of_action(self, action: Point) -> tuple[FloatArray, FloatArray]:
-        """Return mean and variance (n_contexts,) of f for one action."""
-        mean, variance = self.moments(action.coordinates[None, :])
-        return mean[0], variance[0]
-
     def _moments(
         self, actions: FloatArray, other: FloatArray | None, used: NDArray[np.intp] | slice = slice(None)
     ) -> tuple[FloatArray, FloatArray]:
-        """Return the result of `difference`, or of `moments` if `other` is None, in the contexts `used` (k,)."""
         return self._moments_at(*self._action_kernels(actions, other), used)
 
     def _moments_at(
@@ -230,7 +213,6 @@ class KroneckerPosterior(GaussianPosterior):
     def _explained(
         self, actions: FloatArray, weights: FloatArray, rows: NDArray[np.intp], columns: NDArray[np.intp]
     ) -> FloatArray:
-        """Return the part (p, m, k) of `covariance` that the block and the observations on top explain."""
         T, t, G = len(self.block_actions), self.on_top.n_points, self._factors.G
         k_action = self.gp.kernel.action(self.observed_actions, actions)
         q = (self._factors.Q.T @ k_action[:T]).T
@@ -326,7 +308,6 @@ class KroneckerPosterior(GaussianPosterior):
         return (np.concatenate([b.ravel(), alpha]) / inverse)[back], (1.0 / inverse)[back]
 
     def _predict(self, x: FloatArray, c: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the mean (m,) and variance (m,) of f at the points (x_i, c_i)."""
         T, t, G = len(self.block_actions), self.on_top.n_points, self._factors.G
         k_action = self.gp.kernel.action(self.observed_actions, x)
         q, b = self._factors.Q.T @ k_action[:T], self._features(c)

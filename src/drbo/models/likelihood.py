@@ -32,13 +32,7 @@ from drbo.validation import FloatArray
 
 @dataclass(frozen=True)
 class Correlation:
-    """The correlation R of one of the two kernels, fixed or learned, on points (n, d).
-
-    Attributes
-    ----------
-    family : of a learned kernel
-    fixed : the kernel itself, if it is fixed
-    """
+    """The correlation R of one of the two kernels on points (n, d): `fixed`, or learned in a `family`."""
 
     family: RBF | Matern
     fixed: Kernel | None
@@ -97,12 +91,7 @@ class PairCorrelation:
 
 
 class Errors:
-    """The covariance N of the errors of t outcomes as a function of theta, and its part of the gradient.
-
-    Attributes
-    ----------
-    first, second : the pairs of different outcomes of one evaluation, whose errors are correlated; first < second
-    """
+    """The covariance N of the errors of t outcomes; those of one evaluation, `first` and `second`, correlate."""
 
     def __init__(self, outcomes: Outcomes) -> None:
         self._known = np.isfinite(outcomes.stderr)

@@ -21,10 +21,9 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from drbo import validation
 from drbo.kernels import ConstantKernel, Product
 from drbo.models.curve import Curve
-from drbo.models.data import Observation, Scatter
+from drbo.models.data import Observation, Scatter, checked_pairs
 from drbo.models.draws import Anchored, DrawOfRound, Fourier, Functions, Prior, check_features
 from drbo.models.factor import Factor, Inverse, Process
 from drbo.models.regression import ExactPosterior
@@ -182,10 +181,7 @@ class PerturbedPosterior:
 
     def predict(self, actions: ArrayLike, contexts: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """Return mean (m,) and variance (m,) of f(x_i + xi_i), for actions (m, d_x) and perturbations (m, d_c)."""
-        x, c = validation.points("actions", actions), validation.points("contexts", contexts)
-        for name, given, d in (("actions", x, len(self.shift.start)), ("contexts", c, len(self.shift.directions))):
-            if given.shape != (len(x), d):
-                raise ValueError(f"{name} must have shape ({len(x)}, {d}), got {given.shape}")
+        x, c = checked_pairs(actions, contexts, len(self.shift.start), len(self.shift.directions))
         return self._inner.curve(_NO_ACTION, 0.0).moments(x + self.shift.steps(c))
 
     def draws(self, rng: np.random.Generator, count: int, actions: FloatArray | None = None) -> FloatArray:
@@ -258,7 +254,6 @@ class PerturbedDraw(DrawOfRound):
         return self.fourier.moved(self.coefficients, self._steps)
 
     def at(self, actions: FloatArray, used: NDArray[np.intp] | None = None) -> FloatArray:
-        """Return the draw (m, k) at actions (m, d_x) anywhere, for the perturbations `used` (k,), or for all."""
         if used is not None:
             return self.on(self.contexts[used]).at(actions)
         return self.prior_at(actions) + _update_at(self.weights, self.seen, self._steps, actions)

@@ -25,7 +25,7 @@ _ROWS = 128
 
 
 @dataclass(frozen=True, eq=False)
-class Points:
+class DistinctPoints:
     """Distinct observed points, those with an outcome first.
 
     Attributes
@@ -45,7 +45,7 @@ class Points:
         return len(self.variance)
 
     @classmethod
-    def merged(cls, rows: Rows, gp: Process) -> Points:
+    def merged(cls, rows: Rows, gp: Process) -> DistinctPoints:
         """Return the distinct points of rows; errors that depend on one another, and averages, stay apart."""
         n, failed = len(rows), np.isnan(rows.y)
         own = failed.copy()
@@ -78,12 +78,12 @@ class Points:
         """Return the observed contexts."""
         return Embedding(gp.kernel.context, self.rows.c, self.rows.averages)
 
-    def at(self, rows: Indices) -> Points:
+    def at(self, rows: Indices) -> DistinctPoints:
         """Return some of the points, by increasing indices, each as one observation."""
         some = self.rows.at(rows)
-        return Points(some, self.variance[rows], np.arange(len(rows)), int((rows < self.n_known).sum()))
+        return DistinctPoints(some, self.variance[rows], np.arange(len(rows)), int((rows < self.n_known).sum()))
 
-    def and_also(self, more: Points) -> Points:
+    def and_also(self, more: DistinctPoints) -> DistinctPoints:
         """Return these points and further ones, none of which is merged with an earlier one."""
         n = len(self)
         known = np.concatenate([np.arange(self.n_known), n + np.arange(more.n_known)])
@@ -95,15 +95,12 @@ class Points:
         averages = {int(place[i]): one for i, one in both.averages.items()}
         rows = both.ordered(order, place[both.first[order]], averages)
         variance = np.concatenate([self.variance, more.variance])[order]
-        return Points(rows, variance, place[np.concatenate([self.of, n + more.of])], len(known))
+        return DistinctPoints(rows, variance, place[np.concatenate([self.of, n + more.of])], len(known))
 
     def factor(
         self, gp: Process, actions: FloatArray, contexts: FloatArray, observations: Sequence[Observation] = ()
     ) -> Factor:
-        """Return the factor of the points, in one Cholesky decomposition, for queries on actions and contexts.
-
-        `observations` are those of the points, if later ones may share a row with them.
-        """
+        """Return the factor of the points and of later `observations`, in one Cholesky decomposition, for queries."""
         rows, t = self.rows, len(self)
         K = self._gram(gp)
         K.flat[:: t + 1] += self.variance

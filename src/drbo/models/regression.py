@@ -37,7 +37,7 @@ from drbo import validation
 from drbo._compiled import jit
 from drbo.kernels import ConstantKernel, Product
 from drbo.models.curve import Curve, Embedding
-from drbo.models.data import Observation, Scatter
+from drbo.models.data import Observation, Scatter, checked_pairs
 from drbo.models.draws import Draw, Features, Matheron, Path, Prior, check_features, features_of
 from drbo.models.factor import Factor, Inverse, Process
 from drbo.spaces.space import Point
@@ -61,7 +61,6 @@ class _AverageKernel(ConstantKernel):
 
     @property
     def variance(self) -> float:
-        """The value."""
         return self.value
 
 
@@ -133,6 +132,11 @@ class GaussianPosterior(ABC):
         """The posterior standard deviation of f on the grid, (n_actions, n_contexts)."""
         return np.sqrt(self.variance)
 
+    def of_action(self, action: Point) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance (n_contexts,) of f for one action."""
+        mean, variance = self.moments(action.coordinates[None, :])
+        return mean[0], variance[0]
+
     def moments(self, actions: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return mean and variance (m, n_contexts) of f at actions (m, d_x) anywhere, in every context."""
         return self._moments(actions, None)
@@ -164,11 +168,7 @@ class GaussianPosterior(ABC):
 
     def predict(self, actions: ArrayLike, contexts: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """Return the mean (m,) and variance (m,) of f at the points (x_i, c_i), actions (m, d_x), contexts (m, d_c)."""
-        x, c = validation.points("actions", actions), validation.points("contexts", contexts)
-        for name, given, own in (("actions", x, self.actions), ("contexts", c, self.contexts)):
-            if given.shape[1] != own.shape[1] or len(given) != len(x):
-                raise ValueError(f"{name} must have shape ({len(x)}, {own.shape[1]}), got {given.shape}")
-        return self._predict(x, c)
+        return self._predict(*checked_pairs(actions, contexts, self.actions.shape[1], self.contexts.shape[1]))
 
     @abstractmethod
     def _predict(self, x: FloatArray, c: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -350,7 +350,6 @@ class ExactPosterior(GaussianPosterior):
 
     @functools.cached_property
     def observed_actions(self) -> FloatArray:
-        """The observed actions, (t, d_x)."""
         return self.factor.observed_actions
 
     @functools.cached_property
@@ -367,10 +366,6 @@ class ExactPosterior(GaussianPosterior):
         return self.factor.inverse()
 
     def with_more(self, observations: Sequence[Observation]) -> Self:
-        """Return the posterior with further observations of checked shapes.
-
-        A batch gives the same bits as one observation after the other, in less time.
-        """
         if not observations:
             return self
         if self._grid is None:
@@ -379,7 +374,6 @@ class ExactPosterior(GaussianPosterior):
         return object.__new__(type(self))._hold(self.factor.with_more(observations, grid.update), grid)
 
     def on(self, contexts: FloatArray) -> Self:
-        """Return the posterior of the same observations on other contexts (n, d_c)."""
         own = self.factor
         if self._grid is None:
             return object.__new__(type(self))._hold(own.on(contexts), None)
@@ -401,20 +395,17 @@ class ExactPosterior(GaussianPosterior):
     # --- queries ----------------------------------------------------------------------------------------------------
 
     def on_grid(self) -> tuple[FloatArray, FloatArray]:
-        """Return mean and variance (n_actions, n_contexts) of f on the grid of actions."""
         return self.moments(self.actions) if self._grid is None else (self._grid.mean, self._grid.variance)
 
     def of_action(self, action: Point) -> tuple[FloatArray, FloatArray]:
         """Return mean and variance (n_contexts,) of f for one action; the stored ones if it is on the grid."""
         if self._grid is not None and action.index is not None:
             return self._grid.mean[action.index], self._grid.variance[action.index]
-        mean, variance = self.moments(action.coordinates[None, :])
-        return mean[0], variance[0]
+        return super().of_action(action)
 
     def _moments(
         self, actions: FloatArray, other: FloatArray | None, used: NDArray[np.intp] | slice = slice(None)
     ) -> tuple[FloatArray, FloatArray]:
-        """Return the result of `difference`, or of `moments` if `other` is None, in the contexts `used` (k,)."""
         k_action, own = self._action_kernels(actions, other)
         k_contexts = np.ascontiguousarray(self._k_contexts[:, used].T)
         m, n, t = len(own), len(k_contexts), self.n_points
@@ -454,7 +445,6 @@ class ExactPosterior(GaussianPosterior):
     def _explained(
         self, actions: FloatArray, weights: FloatArray, rows: NDArray[np.intp], columns: NDArray[np.intp]
     ) -> FloatArray:
-        """Return the part (p, m, k) of `covariance` that the observations explain."""
         if self.n_points == 0:
             return np.zeros((len(rows), *weights.shape[:2]))
         k_action = np.ascontiguousarray(self.gp.kernel.action(self.observed_actions, actions).T)
@@ -508,7 +498,6 @@ class ExactPosterior(GaussianPosterior):
         return Curve(kernel, self.gp.ridge, k_action, seen, self.inverse.W, self._white, slope, triangular=large)
 
     def _predict(self, x: FloatArray, c: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the mean (m,) and variance (m,) of f at the points (x_i, c_i), of checked shapes."""
         own, variance = self.factor, np.full(len(x), self.gp.kernel.variance)
         if own.n_points == 0:
             return np.zeros(len(x)), variance
@@ -536,7 +525,6 @@ class ExactPosterior(GaussianPosterior):
     # --- draws ------------------------------------------------------------------------------------------------------
 
     def moved(self, prior: Prior, rng: np.random.Generator) -> Path:
-        """Return draws of the posterior: draws of the prior, updated by the outcomes."""
         return matheron(self.factor).path(prior, rng)
 
 

@@ -27,24 +27,22 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.linalg import lapack, solve_triangular
 
-from drbo import validation
 from drbo._messages import counted
 from drbo.models.curve import Curve
-from drbo.models.data import LEAST_COMMON, Observation, Scatter
-from drbo.models.draws import Draw
+from drbo.models.data import LEAST_COMMON, Observation, checked_pairs
 from drbo.models.factor import Factor, Process
 from drbo.models.gp import GP, GPPosterior, assembled, distinct, exact_posterior, in_block
 from drbo.models.observation_rows import Indices
-from drbo.models.perturbed import PerturbedDraw, PerturbedPosterior, of_places
-from drbo.models.points import Points
+from drbo.models.perturbed import PerturbedPosterior, of_places
+from drbo.models.points import DistinctPoints
 from drbo.models.regression import ExactPosterior, left_out
-from drbo.models.surrogate import Data, Posterior
+from drbo.models.surrogate import Data
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 
@@ -96,6 +94,11 @@ def posterior_of_any(
     return SparsePosterior(gp, data, contexts, points)
 
 
+def _by_pseudo_data(name: str) -> Any:
+    """Return a method of a sparse posterior that is the method of its posterior of pseudo-data."""
+    return property(lambda self: getattr(self.searched, name))
+
+
 class SparsePosterior:
     """The posterior of many observations: by pseudo-data for many actions, exact given the nearest outcomes for one.
 
@@ -112,7 +115,7 @@ class SparsePosterior:
     n_data, n_base : the number of observations, and of those behind the pseudo-data
     """
 
-    def __init__(self, gp: GP, data: Data, contexts: FloatArray, points: Points) -> None:
+    def __init__(self, gp: GP, data: Data, contexts: FloatArray, points: DistinctPoints) -> None:
         """`points` are the distinct ones of the first observations."""
         self.gp, self.data, self.contexts = gp, data, contexts
         self.amplitude, self.noise = math.sqrt(gp.kernel.variance), gp.noise
@@ -151,7 +154,7 @@ class SparsePosterior:
         return self.after(self.data.and_also(observations))
 
     @cached_property
-    def _points(self) -> Points:
+    def _points(self) -> DistinctPoints:
         """All points: those of the first observations, then one per further observation."""
         return self._first_points.and_also(distinct(self.gp, self.data, self.n_data, self.n_base))
 
@@ -187,57 +190,18 @@ class SparsePosterior:
             self._searched = made.with_more(self.data.observations[self.n_base :])
         return self._searched
 
-    def moments(self, actions: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return mean and variance (m, n_contexts) of f at actions (m, d_x) anywhere, by the pseudo-data."""
-        return self.searched.moments(actions)
-
-    def moments_in(self, actions: FloatArray, used: Indices) -> tuple[FloatArray, FloatArray]:
-        """Return mean and variance (m, k) of f at actions (m, d_x), in the contexts `used` (k,), by the pseudo-data."""
-        return self.searched.moments_in(actions, used)
-
-    def averages(self, actions: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return sum_j w_j mean(x, c_j) and sum_j w_j variance(x, c_j), each (m,), by the pseudo-data."""
-        return self.searched.averages(actions, weights)
-
-    def gradient(self, action: FloatArray, weights: FloatArray, slope: float) -> FloatArray:
-        """Return the gradient in x of sum_j w_j (mean + slope std)(x, c_j) at one action (d_x,), by the pseudo-data."""
-        return self.searched.gradient(action, weights, slope)
-
-    def on_grid(self) -> tuple[FloatArray, FloatArray]:
-        """Return mean and variance (n_actions, n_contexts) of f on the grid of actions, by the pseudo-data."""
-        return self.searched.on_grid()
-
-    def covariance(
-        self, actions: FloatArray, weights: FloatArray, rows: NDArray[np.intp], columns: NDArray[np.intp]
-    ) -> FloatArray:
-        """Return the covariance (p, m, k) of f at points with averages (`SupportsCovariance`), by the pseudo-data."""
-        return self.searched.covariance(actions, weights, rows, columns)
-
-    def averaged(self, weights: FloatArray) -> Posterior:
-        """Return the posterior of sum_j w_j f(x, c_j), as for one context, by the pseudo-data."""
-        if isinstance(self.searched, PerturbedPosterior):
-            raise TypeError("averaged is not possible for perturbed actions")
-        return self.searched.averaged(weights)
-
-    def scatter(self, observation: Observation) -> Scatter:
-        """Return the scatter of f in one of an observation's contexts about their average."""
-        return self.searched.scatter(observation)
-
-    def draw(self, rng: np.random.Generator, *, between: bool = False) -> Draw | PerturbedDraw:
-        """Return one draw of f, by the pseudo-data."""
-        return self.searched.draw(rng, between=between)
-
-    def draws(self, rng: np.random.Generator, count: int, actions: FloatArray | None = None) -> FloatArray:
-        """Return joint draws of f (count, m, n_contexts) at actions (m, d_x), by the pseudo-data."""
-        return self.searched.draws(rng, count, actions)
-
-    def check_draw(self, *, between: bool) -> None:
-        """Raise if `draw` is not possible with the kernels of this posterior."""
-        self.searched.check_draw(between=between)
-
-    def check_draws(self) -> None:
-        """Raise if `draws` at few actions are not possible with the kernels of this posterior."""
-        self.searched.check_draws()
+    moments = _by_pseudo_data("moments")
+    moments_in = _by_pseudo_data("moments_in")
+    averages = _by_pseudo_data("averages")
+    gradient = _by_pseudo_data("gradient")
+    on_grid = _by_pseudo_data("on_grid")
+    covariance = _by_pseudo_data("covariance")
+    averaged = _by_pseudo_data("averaged")
+    scatter = _by_pseudo_data("scatter")
+    draw = _by_pseudo_data("draw")
+    draws = _by_pseudo_data("draws")
+    check_draw = _by_pseudo_data("check_draw")
+    check_draws = _by_pseudo_data("check_draws")
 
     # --- nearest outcomes -------------------------------------------------------------------------------------------
 
@@ -294,11 +258,8 @@ class SparsePosterior:
 
         They are exact given the outcomes nearest to the inducing point that is nearest to (x_i, c_i).
         """
-        x, c = validation.points("actions", actions), validation.points("contexts", contexts)
         inputs = self.data.inputs
-        for name, given, d in (("actions", x, inputs.d_action), ("contexts", c, inputs.d_context)):
-            if given.shape != (len(x), d):
-                raise ValueError(f"{name} must have shape ({len(x)}, {d}), got {given.shape}")
+        x, c = checked_pairs(actions, contexts, inputs.d_action, inputs.d_context)
         own = (x, c) if inputs.shift is None else (x[:, :0], x + inputs.shift.steps(c))
         cells = self._cells_of(*own)
         mean, variance = np.empty((2, len(x)))
@@ -379,7 +340,7 @@ def _covering(contexts: FloatArray, count: int) -> Indices:
     return np.concatenate([np.unique(chosen), rest])[:count]
 
 
-def _inducing(gp: Process, points: Points) -> tuple[Indices, FloatArray]:
+def _inducing(gp: Process, points: DistinctPoints) -> tuple[Indices, FloatArray]:
     """Return m inducing points by greedy pivots, each where the earlier ones explain f least, and L (m, m)."""
     single = np.setdiff1d(np.arange(points.n_known), list(points.rows.averages))
     pool = np.sort(np.random.default_rng(0).permutation(single)[:POOL])
@@ -391,12 +352,9 @@ def _inducing(gp: Process, points: Points) -> tuple[Indices, FloatArray]:
 
 
 def _pseudo(
-    gp: Process, points: Points, at: Indices, L: FloatArray, actions: FloatArray, contexts: FloatArray
+    gp: Process, points: DistinctPoints, at: Indices, L: FloatArray, actions: FloatArray, contexts: FloatArray
 ) -> Factor:
-    """Return the factor of the pseudo-data: the points `at` (m,) stand for all points.
-
-    Points without an outcome add to B, and v is such that they leave the mean.
-    """
+    """Return the factor of the pseudo-data: the points `at` (m,) stand for all points, also for those that failed."""
     m = len(at)
     B, v = _information(gp, points, at, L, np.arange(points.n_known))
     if points.n_known < len(points):
@@ -421,7 +379,7 @@ def _pseudo(
 
 
 def _information(
-    gp: Process, points: Points, at: Indices, L: FloatArray, some: Indices
+    gp: Process, points: DistinctPoints, at: Indices, L: FloatArray, some: Indices
 ) -> tuple[FloatArray, FloatArray]:
     """Return B (m, m) and v (m,) of some of the points; a missing outcome counts as 0."""
     rows, m = points.rows, len(at)
@@ -438,7 +396,7 @@ def _information(
     return B, v
 
 
-def _independent(columns: FloatArray, points: Points, correlation: float) -> FloatArray:
+def _independent(columns: FloatArray, points: DistinctPoints, correlation: float) -> FloatArray:
     """Return N^-1/2 times columns (t, m), N the covariance of the errors of the points.
 
     For k errors of one evaluation, deviations e and correlation r, N = diag(e) ((1 - r) I + r 11') diag(e), and the

@@ -64,14 +64,7 @@ _NODES = np.linspace(-6.0 * AMPLITUDE, 6.0 * AMPLITUDE, 121)
 
 @dataclass(frozen=True, eq=False)
 class Trials:
-    """Evaluations by their points.
-
-    Attributes
-    ----------
-    points : (n, d) distinct points, coordinates in shares of their ranges
-    successes, failures : (n,) their numbers at each point
-    omitted : the number of successes at points that were left out
-    """
+    """Distinct points (n, d) with their numbers of successes and failures (n,); `omitted` successes are left out."""
 
     points: FloatArray
     successes: FloatArray
@@ -80,10 +73,7 @@ class Trials:
 
     @classmethod
     def of(cls, points: FloatArray, failed: Sequence[bool]) -> Trials:
-        """Return evaluations at points (t, d) in the order told, of which some failed; few of them if there are many.
-
-        The last failures are kept, and the successes nearest to them.
-        """
+        """Return evaluations at points (t, d): of many, the last failures and the successes nearest to them."""
         order: dict[bytes, int] = {}
         rows: list[FloatArray] = []
         counts: list[list[int]] = []

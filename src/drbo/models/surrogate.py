@@ -69,13 +69,7 @@ class Inputs:
 
 @fast_record
 class Data:
-    """The data of a posterior.
-
-    Attributes
-    ----------
-    inputs : the arguments of f
-    observations : standardised, in the order told; without an outcome if the evaluation failed
-    """
+    """The observations of a posterior, standardised, in the order told; a failure has no outcome."""
 
     inputs: Inputs
     observations: Sequence[Observation] = ()
@@ -177,10 +171,10 @@ class Surrogate(Protocol):
     """
 
     @property
-    def learns(self) -> bool: ...  # noqa: D102
+    def learns(self) -> bool: ...
 
     @property
-    def bound_width(self) -> float: ...  # noqa: D102
+    def bound_width(self) -> float: ...
 
     def adapted(self, space: AnySpace) -> AnySpace:
         """Return a finite set in the model's coordinates: the set itself, or `space.in_unit_cube()`."""
@@ -341,7 +335,8 @@ def supports(model: object, capability: Callable[..., _T]) -> TypeGuard[_T]:
     key = type(model), capability
     found = _SUPPORTED.get(key)
     if found is None:
-        found = all(hasattr(model, name) for name in vars(capability) if not name.startswith("_"))
+        names = [name for name in vars(capability) if not name.startswith("_")]
+        found = all(hasattr(type(model), name) or hasattr(model, name) for name in names)
         _SUPPORTED[key] = found
     return found
 
@@ -395,10 +390,7 @@ class Estimate(Protocol):
         """The prior standard deviation of f, the scale of the values."""
 
     def on_grid(self, rows: NDArray[np.intp] | slice = slice(None), actions: FloatArray | None = None) -> FloatArray:
-        """Return the values of the actions `rows` of a grid, by default of all, in every context.
-
-        `actions` (n_actions, d_x) is the grid, if the estimate does not store it.
-        """
+        """Return the values of the actions `rows` of a grid (n_actions, d_x), by default of all, in every context."""
 
     def of_action(self, action: Point) -> FloatArray:
         """Return the values of one action in every context, (n_contexts,)."""

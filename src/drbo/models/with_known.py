@@ -25,8 +25,6 @@ from drbo.models.surrogate import (
     SupportsCovariance,
     SupportsDraws,
     SupportsGrid,
-    SupportsInformationGain,
-    SupportsLeaveOneOut,
     SupportsManyOutcomes,
     Values,
     curve_of,
@@ -34,6 +32,14 @@ from drbo.models.surrogate import (
 )
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
+
+_UNCHANGED = {
+    "scatter", "covariance", "check_draw", "check_draws", "leave_one_out", "n_inducing", "n_nearest",
+    "information_gain", "errors_known",
+}  # fmt: skip
+"""Members of the posterior of f that a known part does not change."""
+_UNCHANGED_OF_CURVE = {"slope", "variance", "information", "variance_after"}
+"""Members of a curve of f that a known part does not change."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +66,11 @@ class WithKnown:
 
     def _at(self, actions: FloatArray) -> FloatArray:
         return self.factor * self.known.at(actions)
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _UNCHANGED:
+            raise AttributeError(name)
+        return getattr(self.of_f, name)
 
     # --- the contract -----------------------------------------------------------------------------------------------
 
@@ -125,12 +136,6 @@ class WithKnown:
         made = CurveWithKnown(curve_of(self.of_f, action, slope), self.known.part, self.factor, action)
         return cast(Curve, made)
 
-    def covariance(
-        self, actions: FloatArray, weights: FloatArray, rows: NDArray[np.intp], columns: NDArray[np.intp]
-    ) -> FloatArray:
-        """Return the covariance of f (p, m, k) (`SupportsCovariance`)."""
-        return cast(SupportsCovariance, self.of_f).covariance(actions, weights, rows, columns)
-
     def difference(self, actions: FloatArray, other: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return mean and variance (m, n_contexts) of the advantage of actions (m, d_x) over another (d_x,)."""
         mean, variance = cast(SupportsCovariance, self.of_f).difference(actions, other)
@@ -151,54 +156,15 @@ class WithKnown:
         drawn = cast(SupportsDraws, self.of_f).draws(rng, count, actions)
         return np.asarray(drawn + self._at(self.grid if actions is None else actions))
 
-    def check_draw(self, *, between: bool) -> None:
-        """Raise if `draw` is not possible."""
-        cast(SupportsDraws, self.of_f).check_draw(between=between)
-
-    def check_draws(self) -> None:
-        """Raise if `draws` at few actions are not possible."""
-        cast(SupportsDraws, self.of_f).check_draws()
-
-    def leave_one_out(self) -> tuple[FloatArray, FloatArray]:
-        """Return every outcome minus its prediction from all others, and the variance, in the order told."""
-        return cast(SupportsLeaveOneOut, self.of_f).leave_one_out()
-
     @property
     def searched(self) -> WithKnown:
         """The posterior that a search uses (`SupportsManyOutcomes`)."""
         return replace(self, of_f=cast(SupportsManyOutcomes, self.of_f).searched)
 
-    @property
-    def n_inducing(self) -> int:
-        """The number of inducing points of that posterior."""
-        return cast(SupportsManyOutcomes, self.of_f).n_inducing
-
-    @property
-    def n_nearest(self) -> int:
-        """The number of outcomes that a bound of one action rests on."""
-        return cast(SupportsManyOutcomes, self.of_f).n_nearest
-
-    @property
-    def information_gain(self) -> float:
-        """Log det(I + K_t / ridge) of the observations."""
-        return cast(SupportsInformationGain, self.of_f).information_gain
-
-    @property
-    def errors_known(self) -> bool:
-        """Whether any observation has a known standard error."""
-        return cast(SupportsInformationGain, self.of_f).errors_known
-
 
 @dataclass(frozen=True, eq=False)
 class CurveWithKnown:
-    """Mean + slope std of one action with a known part, in any context.
-
-    Attributes
-    ----------
-    residual : the curve of f
-    part, factor : the known part, and the model's units per unit of the user
-    action : (d_x,)
-    """
+    """Mean + slope std of one action (d_x,) with a known part, from the curve of f (`residual`), in any context."""
 
     residual: AnyCurve
     part: KnownPart
@@ -211,10 +177,10 @@ class CurveWithKnown:
         decoded = self.part.contexts.decode_all(contexts)
         return np.asarray(self.factor * self.part.values(self.action[None], decoded)[0])
 
-    @property
-    def slope(self) -> float:
-        """The factor of the standard deviation."""
-        return cast(Curve, self.residual).slope
+    def __getattr__(self, name: str) -> Any:
+        if name not in _UNCHANGED_OF_CURVE:
+            raise AttributeError(name)
+        return getattr(self.residual, name)
 
     @property
     def steepness(self) -> FloatArray:
@@ -233,18 +199,6 @@ class CurveWithKnown:
         mean, variance = self.residual.moments(contexts)
         return mean + self._at(contexts), variance
 
-    def variance(self, contexts: FloatArray) -> FloatArray:
-        """Return the variance alone (m,) in contexts (m, d_c)."""
-        return self.residual.variance(contexts)
-
-    def information(self, contexts: FloatArray, atoms: FloatArray, weights: FloatArray) -> FloatArray:
-        """Return what outcomes in contexts (m, d_c) tell of an average over atoms (`Curve.information`)."""
-        return cast(Curve, self.residual).information(contexts, atoms, weights)
-
-    def variance_after(self, contexts: FloatArray, atoms: FloatArray) -> FloatArray:
-        """Return the variance in atoms after an outcome in each context (`Curve.variance_after`)."""
-        return cast(Curve, self.residual).variance_after(contexts, atoms)
-
     def lowest(self, centres: FloatArray, halves: FloatArray, tilt: FloatArray) -> FloatArray:
         """Return a lower bound (m,) of v(c) - tilt'(c - centre) over the cells |c - centre| <= half.
 
@@ -257,13 +211,7 @@ class CurveWithKnown:
 
 @dataclass(frozen=True, eq=False)
 class DrawWithKnown:
-    """One draw of an outcome with a known part, in the contexts of a round.
-
-    Attributes
-    ----------
-    residual : the draw of f
-    known, factor, grid : as for `WithKnown`
-    """
+    """One draw of an outcome with a known part, from a draw of f; the other fields are those of `WithKnown`."""
 
     residual: AnyDraw
     known: KnownOn

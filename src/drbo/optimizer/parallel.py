@@ -32,14 +32,7 @@ _SHARE = 10.0
 
 
 class Progress:
-    """Writes a line to stderr: overwritten on a terminal, at intervals elsewhere.
-
-    Parameters
-    ----------
-    opt : the optimizer whose results and bound are shown
-    evaluations : the number of results that ends the run; None if other rules do
-    shown : False to write nothing
-    """
+    """Writes the results and the bound of `opt` to stderr: one line on a terminal, otherwise at intervals."""
 
     def __init__(self, opt: Optimizer, evaluations: int | None, shown: bool) -> None:
         self._opt, self._evaluations, self._shown = opt, evaluations, shown
@@ -141,7 +134,7 @@ def run(
     if not (callback is None or callable(callback)):
         raise TypeError(f"callback must be a function of the optimizer and a result, got {callback!r}")
     validation.one_of("on_error", on_error, "tell", "raise")
-    rules = _Rules(
+    rules = _StoppingRules(
         None if evaluations is None else validation.whole_number("evaluations", evaluations, least=1),
         None if seconds is None else time.monotonic() + validation.radius(seconds, "seconds"),
         None if tolerance is None else validation.radius(tolerance, "tolerance"),
@@ -175,7 +168,7 @@ def run(
 
 
 @dataclass(frozen=True)
-class _Rules:
+class _StoppingRules:
     """The stopping rules: a number of results, a time of `time.monotonic`, a tolerance."""
 
     evaluations: int | None

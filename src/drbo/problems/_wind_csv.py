@@ -162,7 +162,7 @@ def read_wind_csv(
 
 
 @dataclass(frozen=True)
-class _Row:
+class _Measurement:
     """One measurement and its line number; the power is nan if the cell is empty."""
 
     line: int
@@ -234,9 +234,9 @@ def _rows(
     power: int,
     lines: Iterable[tuple[int, list[str]]],
     years: Collection[int] | None,
-) -> list[_Row]:
+) -> list[_Measurement]:
     """Return the measurements of the wanted years, in file order."""
-    rows: list[_Row] = []
+    rows: list[_Measurement] = []
     with_offset: bool | None = None
     for line, cells in lines:
         if len(cells) != len(columns):
@@ -254,7 +254,7 @@ def _rows(
             continue
         if (stamp.minute, stamp.second, stamp.microsecond) != (0, 0, 0):
             raise WindDataError(f"{place}: {cells[time]!r} is not a full hour; average the data to hours first")
-        rows.append(_Row(line, np.datetime64(stamp, "h"), _number(name, line, columns[power], cells[power])))
+        rows.append(_Measurement(line, np.datetime64(stamp, "h"), _number(name, line, columns[power], cells[power])))
     if not rows:
         raise WindDataError(f"{name}: no row of the years {sorted(years or ())}")
     return rows
@@ -273,7 +273,7 @@ def _number(name: str, line: int, column: str, cell: str) -> float:
     return number
 
 
-def _sorted(rows: list[_Row], repairs: list[str]) -> list[_Row]:
+def _sorted(rows: list[_Measurement], repairs: list[str]) -> list[_Measurement]:
     """Return the rows in time order."""
     early = next((b.line for a, b in itertools.pairwise(rows) if b.hour < a.hour), None)
     if early is None:
@@ -282,10 +282,10 @@ def _sorted(rows: list[_Row], repairs: list[str]) -> list[_Row]:
     return sorted(rows, key=lambda row: row.hour)
 
 
-def _unique(name: str, rows: list[_Row], repairs: list[str]) -> list[_Row]:
+def _unique(name: str, rows: list[_Measurement], repairs: list[str]) -> list[_Measurement]:
     """Return the rows with one row per hour."""
-    unique: dict[np.datetime64, _Row] = {}
-    dropped: list[_Row] = []
+    unique: dict[np.datetime64, _Measurement] = {}
+    dropped: list[_Measurement] = []
     for row in rows:
         first = unique.setdefault(row.hour, row)
         if first is row:
@@ -307,7 +307,7 @@ def _unique(name: str, rows: list[_Row], repairs: list[str]) -> list[_Row]:
 
 
 def _regular(
-    name: str, column: str, rows: list[_Row], max_gap: int, repairs: list[str]
+    name: str, column: str, rows: list[_Measurement], max_gap: int, repairs: list[str]
 ) -> tuple[np.ndarray[tuple[int], np.dtype[np.datetime64]], FloatArray]:
     """Return consecutive hours and their values, with trimmed ends and interpolated short gaps."""
     known = [row for row in rows if not math.isnan(row.power)]
@@ -334,7 +334,7 @@ def _regular(
     return hours, np.interp(np.arange(len(hours)), at, [row.power for row in known])
 
 
-def _clipped(name: str, column: str, rows: list[_Row], values: FloatArray, repairs: list[str]) -> FloatArray:
+def _clipped(name: str, column: str, rows: list[_Measurement], values: FloatArray, repairs: list[str]) -> FloatArray:
     """Return the values with small negative ones set to zero."""
     lowest = min((row for row in rows if not math.isnan(row.power)), key=lambda row: row.power)
     if lowest.power >= 0.0:

@@ -127,13 +127,11 @@ class Points(Mark):
         object.__setattr__(self, "name", f"{self.name} ({len(kept):,} of {n:,} shown)")
 
     def data(self) -> dict[str, str]:
-        """Return the rows or the hints of the points."""
         if self.rows:
             return {"rows": _ranges(self.rows)}
         return {"hints": json.dumps(list(self.hints))} if self.hints else {}
 
     def values(self) -> tuple[Sequence[Any], Sequence[Any]]:
-        """Return the values that the two axes must cover."""
         return self.x, [*self.y, *self.low, *self.high]
 
     def svg(self, x: Scale, y: Scale) -> str:
@@ -181,15 +179,12 @@ class Strip(Mark):
     dash = ""
 
     def data(self) -> dict[str, str]:
-        """Return the rows of the symbols."""
         return {"rows": _ranges(self.rows)} if self.rows else {}
 
     def values(self) -> tuple[Sequence[Any], Sequence[Any]]:
-        """Return the values that the two axes must cover."""
         return self.x, []
 
     def svg(self, x: Scale, y: Scale) -> str:  # noqa: ARG002 - it has no height
-        """Return a symbol per value."""
         marks = "".join(_symbol(percent(at), "-10", self.symbol) for at in x.at(self.x).tolist())
         return f'<g fill="{self.color}">{marks}</g>'
 
@@ -207,7 +202,6 @@ class Line(Mark):
     width: float = 2.5
 
     def svg(self, x: Scale, y: Scale) -> str:
-        """Return the line as a path."""
         return _stroke(_through(x.at(self.x), y.at(self.y)), self.color, self.width, self.dash)
 
 
@@ -223,11 +217,9 @@ class Band(Mark):
     name = ""  # not in the legend
 
     def values(self) -> tuple[Sequence[Any], Sequence[Any]]:
-        """Return the values that the two axes must cover."""
         return self.x, [*self.low, *self.high]
 
     def svg(self, x: Scale, y: Scale) -> str:
-        """Return the area as a path."""
         across, low, high = x.at(self.x), y.at(self.low), y.at(self.high)
         known = np.isfinite(low) & np.isfinite(high)
         around = _through(np.r_[across[known], across[known][::-1]], np.r_[low[known], high[known][::-1]])
@@ -253,7 +245,6 @@ class Bars(Mark):
     dash, symbol = "", "bar"
 
     def values(self) -> tuple[Sequence[Any], Sequence[Any]]:
-        """Return the values that the two axes must cover."""
         return (self.at, self.sizes) if self.upright else (self.sizes, self.at)
 
     def svg(self, x: Scale, y: Scale) -> str:
@@ -292,7 +283,6 @@ class Cells(Mark):
         return {"z": cells, "columns": str(self.z.shape[1]), "low": f"{ends.low:.6g}", "high": f"{ends.high:.6g}"}
 
     def scale(self) -> str:
-        """Return the colour scale from the smallest number to the largest."""
         ends = self._ends()
         names = "".join(f'<span style="top: {percent(1.0 - at)}">{name}</span>' for at, name in ends.ticks())
         colors = f"linear-gradient(to top, {', '.join(LITTLE_TO_MUCH)})"
@@ -324,11 +314,9 @@ class Rule(Mark):
     id: str = ""
 
     def values(self) -> tuple[Sequence[Any], Sequence[Any]]:
-        """Return the values that the two axes must cover."""
         return [self.x], []
 
     def svg(self, x: Scale, y: Scale) -> str:  # noqa: ARG002 - it has no height
-        """Return the line."""
         at = percent(float(x.at([self.x])[0]))
         style = f'stroke="{self.color}" stroke-width="2" stroke-dasharray="{_DASHES[self.dash]}"'
         return f'<line id="{self.id}" x1="{at}" x2="{at}" y1="0" y2="100%" {style}/>'

@@ -55,13 +55,11 @@ class Numbers(Scale):
 
     @classmethod
     def over(cls, values: Sequence[Any], pad: float) -> Self:
-        """Return the scale of the finite values."""
         low, high = _ends(values)
         more = pad * (high - low)
         return cls(low - more, high + more)
 
     def at(self, values: Any) -> FloatArray:
-        """Return the positions of numbers."""
         return np.asarray((np.array(values, dtype=float) - self.low) / (self.high - self.low))
 
     def ticks(self) -> list[tuple[float, str]]:
@@ -73,7 +71,6 @@ class Numbers(Scale):
         return found
 
     def data(self) -> dict[str, Any]:
-        """Return the kind and the two ends."""
         return {"kind": type(self).__name__.lower(), "low": self.low, "high": self.high}
 
     def _ticks(self, count: int) -> list[tuple[float, str]]:
@@ -109,7 +106,6 @@ class Percentages(Numbers):
 
     @classmethod
     def over(cls, values: Sequence[Any], pad: float) -> Self:
-        """Return the scale from 0 to the largest share."""
         return cls(0.0, (1.0 + pad) * max([value for value in values if value > 0.0], default=1.0))
 
     def _name(self, value: float, step: float) -> str:
@@ -125,13 +121,11 @@ class Factors(Scale):
 
     @classmethod
     def over(cls, values: Sequence[Any], pad: float) -> Self:
-        """Return the scale of the finite values."""
         low, high = (math.log10(end) for end in _ends(values))
         more = pad * (high - low)
         return cls(low - more, high + more)
 
     def at(self, values: Any) -> FloatArray:
-        """Return the positions of positive numbers."""
         return np.asarray((np.log10(np.array(values, dtype=float)) - self.low) / (self.high - self.low))
 
     def ticks(self) -> list[tuple[float, str]]:
@@ -147,7 +141,6 @@ class Factors(Scale):
         return list(zip(self.at(values).tolist(), names, strict=True))
 
     def data(self) -> dict[str, Any]:
-        """Return the kind and the logarithms of the two ends."""
         return {"kind": "factors", "low": self.low, "high": self.high}
 
 
@@ -160,20 +153,16 @@ class Labels(Scale):
 
     @classmethod
     def over(cls, values: Sequence[Any], pad: float) -> Self:  # noqa: ARG003 - labels fill their axis
-        """Return the scale of the distinct values, in order of appearance."""
         return cls(tuple(dict.fromkeys(values)))
 
     def at(self, values: Any) -> FloatArray:
-        """Return the middle of each label's part of the axis."""
         places = {value: (i + 0.5) / len(self.values) for i, value in enumerate(self.values)}
         return np.array([places[value] for value in values])
 
     def ticks(self) -> list[tuple[float, str]]:
-        """Return all labels."""
         return list(zip(self.at(self.values).tolist(), map(text, self.values), strict=True))
 
     def data(self) -> dict[str, Any]:
-        """Return the labels in order."""
         return {"kind": "labels", "values": list(map(text, self.values))}
 
 

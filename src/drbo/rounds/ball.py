@@ -135,10 +135,7 @@ class Ball:
         return Certificate(self.reference, worst, float(worst.lower_bound))
 
     def widened(self, bound: Estimate, action: Point, score: float) -> tuple[Self, float]:
-        """Return the ball with the contexts that the adversary needs for one action, and the action's score in it.
-
-        Here all contexts are atoms: both are unchanged.
-        """
+        """Return the ball with the contexts that the adversary needs for one action, and the action's score in it."""
         del bound, action
         return self, score
 
@@ -169,10 +166,7 @@ class Ball:
     def best_context(
         self, at_atoms: FloatArray, worth: Callable[[], Callable[[FloatArray], FloatArray]], tie: float
     ) -> Point:
-        """Return the context of the largest worth, the first one in a tie.
-
-        `at_atoms` (n,) is the worth of each atom. `worth()` returns the worth as a function of any contexts.
-        """
+        """Return the context of the largest worth: of each atom (n,), or of any contexts, by `worth()`."""
         del worth
         return self.reference.atom(first_of_the_best(at_atoms, tie))
 

@@ -69,22 +69,18 @@ class BoxSearch(WholeSearch):
     def best(
         self, ball: Ball, bound: Estimate, near: FloatArray, away: FloatArray, failed: Sequence[Point] = ()
     ) -> Found:
-        """Return the best action found that is neither pending nor failed."""
         bad = np.array([point.coordinates for point in failed]).reshape(-1, self.space.dimension)
         objective = Objective(ball, bound)
         x = best_in_box(self.space, objective, np.unique(near, axis=0), away, ball.seed, bad)
         return Found(Point(x), float(objective.scores(x[None])[0]))
 
     def permits(self, action: Point) -> bool:
-        """Return whether an action satisfies the constraints of the box."""
         return bool(self.space.permits(action.coordinates[None])[0])
 
     def permitted(self, name: str, value: Any) -> Point:
-        """Return the point for a user's action; raise if it breaks a constraint. An error calls the action `name`."""
         return self.space.check_permitted(name, self.space.encode(name, value))
 
     def candidates(self, near: FloatArray, seed: int) -> Candidates:
-        """Return the initial points of a search."""
         return Candidates(_candidates(self.space, np.unique(near, axis=0), seed))
 
     def around(self, action: Point, distance: float, seed: int) -> Candidates:
@@ -134,11 +130,9 @@ class BoxSearch(WholeSearch):
         return way[self.space.permits(way)]
 
     def repeats(self, points: FloatArray, away: FloatArray) -> NDArray[np.bool_]:
-        """Return whether each point (m, d) counts as one of the pending actions `away` (k, d)."""
         return _same_action(self.space, points, away)
 
     def beyond(self, low: FloatArray, high: FloatArray, step: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the cell enlarged by a step, or to the next whole number if that is larger; all choices are next."""
         least = np.maximum(step, self.space.spacings)
         return low - least, high + least
 
@@ -228,10 +222,7 @@ def best_in_box(
 
 
 def _same_action(box: Box, points: FloatArray, others: FloatArray) -> np.ndarray:
-    """Return a mask (m,) of the points (m, d) that count as equal to one of the others (k, d).
-
-    Discrete values are equal, and continuous coordinates differ by less than `_AWAY`.
-    """
+    """Return a mask (m,) of points (m, d) equal to one of the others (k, d), numbers to within `_AWAY`."""
     distance = np.where(box.continuous, _AWAY, 1e-9)
     close = np.abs(points[:, None, :] - others[None, :, :]) < distance
     return np.asarray(np.any(np.all(close, axis=2), axis=1))
@@ -333,10 +324,7 @@ def _rules(box: Box, start: FloatArray) -> tuple[NDArray[np.bool_], list[Any]]:
 
 
 def _climb_free(box: Box, objective: Objective, start: FloatArray, score: float) -> tuple[FloatArray, float]:
-    """Return the maximum over the continuous coordinates, and its score; never worse than the start.
-
-    L-BFGS-B without constraints, sequential quadratic programming with them.
-    """
+    """Return the maximum over the continuous coordinates, and its score: by L-BFGS-B, or SLSQP with constraints."""
     free, rules = _rules(box, start)
     if not free.any():
         return start, score

@@ -109,10 +109,7 @@ class ModelEvent:
 
 @dataclass(frozen=True, eq=False)
 class Bracket:
-    """The worst-case probability of an event for each of m actions, between `lower` and `upper` (m,).
-
-    `weights` (m, n) are the distributions that attain the lower bound.
-    """
+    """The worst-case probability (m,) of an event, between `lower` and `upper`; `weights` (m, n) attain the lower."""
 
     lower: FloatArray
     upper: FloatArray
@@ -276,7 +273,6 @@ class LevelSet(Policy):
         check_rule(self.contexts)
 
     def choose(self, round: Round, beliefs: Beliefs) -> Choice:
-        """Return the least certain action, and its contexts."""
         return _chosen(self.chance, self.contexts, round, beliefs, self._most_open, self._most_open_of_all)
 
     def _most_open_of_all(self, ball: Ball, event: ModelEvent, beliefs: Beliefs, candidates: Candidates) -> Found:
@@ -305,10 +301,7 @@ _Chooser = Callable[[Ball, ModelEvent, Beliefs, Candidates], Found | None]
 
 
 def _chosen(chance: Chance, rule: ContextRule | None, round: Round, beliefs: Beliefs, *choosers: _Chooser) -> Choice:
-    """Return the best action of the first chooser that finds one, and its contexts.
-
-    Before the first outcome, the policy `Optimism` chooses.
-    """
+    """Return the best action of the first chooser that finds one; before the first outcome that of `Optimism`."""
     ball, units = round.ball, beliefs.units
     check_atoms(ball)
     if not units.known:

@@ -103,7 +103,6 @@ class Uncertain(ContextRule):
     theorem: ClassVar[str | None] = "Theorem 5 and Corollary 6"
 
     def pick(self, ball: Ball, beliefs: Beliefs, action: Point) -> Point:
-        """Return the context of largest posterior variance."""
         posterior = beliefs.expected(ball)
         _, variance = of_action(posterior, action)
         tie = TIE * posterior.amplitude**2

@@ -111,17 +111,14 @@ class Floor(Requirement):
         return self.view is View.CERTAIN
 
     def ceilings(self, ball: Ball, candidates: Candidates) -> FloatArray:
-        """Return an upper bound of the expectation of the bound under the reference, minus the level."""
         bound = self._bound(ball)
         return self._scaled(bound, lambda: candidates.ceilings(bound, ball.weights), len(candidates.points))
 
     def margins(self, ball: Ball, candidates: Candidates, rows: Indices) -> FloatArray:
-        """Return the worst case on the atoms, minus the level."""
         bound = self._bound(ball)
         return self._scaled(bound, lambda: _worst(ball, candidates.values(bound, rows), self.view), len(rows))
 
     def margin(self, ball: Ball, action: Point) -> float:
-        """Return the worst case of the action, minus the level; certified for a lower bound."""
         if not self.everywhere or not self.beliefs.units.known:
             return float(self.margins(ball, FewCandidates.of([action]), np.arange(1))[0])
         bound = self._bound(ball)
@@ -173,16 +170,13 @@ class Likely(Requirement):
     proven: bool = False
 
     def ceilings(self, ball: Ball, candidates: Candidates) -> FloatArray:
-        """Return the probability under the reference, minus the least one."""
         rows = np.arange(len(candidates.points))
         return self._margins(ball, candidates, rows, lambda chances: chances @ ball.weights)
 
     def margins(self, ball: Ball, candidates: Candidates, rows: Indices) -> FloatArray:
-        """Return the worst-case probability, minus the least one."""
         return self._margins(ball, candidates, rows, lambda chances: _worst(ball, chances, self.view))
 
     def margin(self, ball: Ball, action: Point) -> float:
-        """Return the worst-case probability of the action, minus the least one; every context must be an atom."""
         return float(self.margins(ball, FewCandidates.of([action]), np.arange(1))[0])
 
     def chances(self, ball: Ball, candidates: Candidates, rows: Indices) -> FloatArray:
@@ -210,30 +204,20 @@ class Likely(Requirement):
 
 @dataclass(frozen=True, eq=False)
 class Budget(Requirement):
-    """The worst-case expected loss against the baseline is at most the remaining budget.
-
-    It needs sets without contexts beyond the atoms.
-
-    Attributes
-    ----------
-    left : the remaining budget, in the model's units
-    """
+    """The worst-case expected loss against the baseline is at most what is `left` of the budget; on atoms alone."""
 
     beliefs: Beliefs
     baseline: Point
     left: float
 
     def ceilings(self, ball: Ball, candidates: Candidates) -> FloatArray:
-        """Return the remaining budget."""
         del ball
         return np.full(len(candidates.points), self.left)
 
     def margins(self, ball: Ball, candidates: Candidates, rows: Indices) -> FloatArray:
-        """Return the budget that would remain."""
         return self.left - self._losses(ball, candidates.points[rows])
 
     def margin(self, ball: Ball, action: Point) -> float:
-        """Return the budget that would remain."""
         return self.left - self.loss(ball, action)
 
     def loss(self, ball: Ball, action: Point) -> float:
@@ -258,17 +242,14 @@ class TriedCell(Requirement):
     everywhere = False
 
     def ceilings(self, ball: Ball, candidates: Candidates) -> FloatArray:
-        """Return the distance of every candidate inside the cell, in the unit cube; negative outside."""
         del ball
         return self._inside(candidates.points)
 
     def margins(self, ball: Ball, candidates: Candidates, rows: Indices) -> FloatArray:
-        """Return the distance of the candidates `rows` inside the cell, in the unit cube; negative outside."""
         del ball
         return self._inside(candidates.points[rows])
 
     def margin(self, ball: Ball, action: Point) -> float:
-        """Return the distance of the action inside the cell, in the unit cube; negative outside."""
         del ball
         return float(self._inside(action.coordinates[None, :])[0])
 
@@ -278,14 +259,7 @@ class TriedCell(Requirement):
 
 @dataclass(frozen=True, eq=False)
 class Limit:
-    """A limit of an outcome in a round.
-
-    Attributes
-    ----------
-    name : of the limit
-    beliefs : of its outcome
-    requirement : returns the limit as a requirement, by a confidence bound
-    """
+    """A limit in a round: its name, the beliefs of its outcome, and the limit as a requirement by any view."""
 
     name: str
     beliefs: Beliefs

@@ -62,17 +62,14 @@ class GridSearch(WholeSearch):
         return Found(Point(self.space.coordinates[i], i), choice.score)
 
     def candidates(self, near: FloatArray, seed: int) -> Candidates:
-        """Return all actions."""
         del near, seed
         return GridCandidates(self.space.coordinates, np.arange(len(self.space)), self.space.coordinates)
 
     def around(self, action: Point, distance: float, seed: int) -> Candidates:
-        """Return no action: all actions are candidates already."""
         del action, distance, seed
         return GridCandidates(self.space.coordinates[:0], np.arange(0), self.space.coordinates)
 
     def beyond(self, low: FloatArray, high: FloatArray, step: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the cell enlarged by a step, or to the next coordinate of an action if that is larger."""
         points = self.space.coordinates
         below = np.where(points < low, points, -np.inf).max(axis=0)
         above = np.where(points > high, points, np.inf).min(axis=0)
@@ -87,7 +84,6 @@ class GridCandidates(Candidates):
     grid: FloatArray
 
     def values(self, bound: Estimate, rows: Indices) -> FloatArray:
-        """Return a bound at the candidates `rows` (k,) in every context, (k, n_contexts)."""
         return bound.on_grid(self.index[rows], self.grid)
 
     def ceilings(self, bound: Estimate, weights: FloatArray) -> FloatArray:
@@ -96,24 +92,15 @@ class GridCandidates(Candidates):
         return np.asarray(values @ weights + _ROUNDING * np.abs(values).max(initial=0.0))
 
     def point(self, row: int) -> Point:
-        """Return a candidate as a point of the grid."""
         return Point(self.points[row], int(self.index[row]))
 
     def among(self, rows: Indices) -> Candidates:
-        """Return the candidates `rows` (k,)."""
         return GridCandidates(self.points[rows], self.index[rows], self.grid)
 
 
 @dataclass(frozen=True)
 class BestAction:
-    """The action with the largest robust score.
-
-    Attributes
-    ----------
-    action_index : its index
-    score : its worst-case expectation, solved separately
-    visited : (k, n_contexts) the worst-case weights of all solved actions, feasible for the set
-    """
+    """The action of the largest robust score, that score, and the worst-case weights (k, n_contexts) of all solves."""
 
     action_index: int
     score: float
@@ -209,10 +196,7 @@ def _begun(
 
 @jit
 def _tighten(bounds: FloatArray, values: FloatArray, lowest: FloatArray, weights: FloatArray) -> None:
-    """Lower the bound of every action to its expectation under each row of weights.
-
-    The sum has the same rounding as a score, so that the two can be compared.
-    """
+    """Lower the bound of every action to its expectation under each row of weights, rounded as a score is."""
     for x in range(values.shape[0]):
         bound = bounds[x]
         for i in range(weights.shape[0]):

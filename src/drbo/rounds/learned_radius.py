@@ -74,7 +74,6 @@ class LearnedRule(RadiusRule):
 
     @property
     def lenient(self) -> Self:
-        """The same rule, which warns where it would refuse the data of a past."""
         return replace(self, unfit="warn")  # type: ignore[type-var]  # its classes are dataclasses
 
     @classmethod
@@ -128,7 +127,6 @@ class Bootstrap(LearnedRule):
 
     @property
     def needs_order(self) -> bool:
-        """Whether blocks of days are resampled as a whole."""
         return self.block != 1
 
     def check(self, contexts: Contexts, ambiguity: AmbiguitySet) -> None:
@@ -282,12 +280,10 @@ class Calibrated(LearnedRule):
 
     @property
     def needs_order(self) -> bool:
-        """True: windows depend on the time order."""
         return True
 
     @property
     def needs_times(self) -> bool:
-        """Whether seasons are compared."""
         return self.season is not None
 
     def check(self, contexts: Contexts, ambiguity: AmbiguitySet) -> None:
@@ -411,10 +407,7 @@ class Calibrated(LearnedRule):
         window: int,
         smoothing: float = 0.0,
     ) -> list[float]:
-        """Return the distance between each window that begins at `starts` and the contexts that followed it.
-
-        Every context counts `smoothing` times more in the window than it was seen there.
-        """
+        """Return the distance of each window from `starts` on to the contexts that followed it, with `smoothing`."""
         horizon = self.horizon or window
         before = shares(seen[starts[:, None] + np.arange(window)], n_contexts)
         if smoothing:

@@ -63,14 +63,12 @@ class FewActions(Search):
     def best(
         self, ball: Ball, bound: Estimate, near: FloatArray, away: FloatArray, failed: Sequence[Point] = ()
     ) -> Found:
-        """Return the action with the largest robust score; failed and pending actions are not excluded."""
         del near, away, failed
         scores = ball.worst_cases(np.array([bound.of_action(action) for action in self._actions])).expectation
         first = int(np.argmax(scores))
         return Found(self._actions[first], float(scores[first]))
 
     def best_by(self, ball: Ball, pick: Pick, near: FloatArray, failed: Sequence[Point] = ()) -> Found | None:
-        """Return the best action; failed actions are not excluded."""
         del ball, near, failed
         return pick(FewCandidates.of(self._actions))
 
@@ -158,7 +156,6 @@ class LimitedSearch(Search):
         return found.action
 
     def compares(self, ball: Ball) -> bool:
-        """Return whether requirements that must hold everywhere can be checked on the atoms alone."""
         return ball.on_atoms or not any(one.everywhere for one in self._requirements)
 
     def best_by(self, ball: Ball, pick: Pick, near: FloatArray, failed: Sequence[Point] = ()) -> Found | None:
@@ -178,10 +175,7 @@ class LimitedSearch(Search):
         return self._inner.best_by(ball, permitted, self._known(ball, near, None), failed)
 
     def _known(self, ball: Ball, near: FloatArray, bound: Estimate | None) -> FloatArray:
-        """Return the starting points (k, d) of a search: the given ones, the baseline, and the best tried ones.
-
-        The best tried actions have the largest least margins or, with a bound, the largest scores of the permitted.
-        """
+        """Return the starting points (k, d) of a search: the given ones, the baseline, and the best tried ones."""
         points = [near] if self._baseline is None else [near, self._baseline.coordinates[None, :]]
         if len(self._tried):
             tried = Candidates(self._tried)
@@ -215,10 +209,7 @@ class LimitedSearch(Search):
     def _best_of(
         self, ball: Ball, bound: Estimate, slack: FloatArray, away: FloatArray, candidates: Candidates
     ) -> Found | None:
-        """Return the best candidate that meets the requirements on the atoms with a slack; None if there is none.
-
-        Candidates are visited by decreasing upper bound of their score, until no other can win.
-        """
+        """Return the best candidate that meets the requirements on the atoms with a slack; None if there is none."""
         ceilings = candidates.ceilings(bound, ball.weights)
         ceilings[self._inner.repeats(candidates.points, away)] = -np.inf
         for requirement, least in zip(self._requirements, slack, strict=True):

@@ -95,10 +95,7 @@ class AnyLimit:
         return default if self.beta is None else as_beta(self.beta)
 
     def requirement(self, beliefs: Beliefs, proven: bool, view: View) -> Floor | Likely:
-        """Return the limit as a requirement of an action.
-
-        `proven`: whether the confidence bounds hold in all contexts at once as they are.
-        """
+        """Return the limit as a requirement of an action; `proven` bounds hold in all contexts at once."""
         if self.probability is None:
             return Floor(beliefs, beliefs.units.inward(self.threshold), view)
         event = self.event

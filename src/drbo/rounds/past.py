@@ -102,13 +102,7 @@ _FEWEST = 4
 
 @dataclass(frozen=True)
 class Tail:
-    """The tail of the distances of days from the most central one.
-
-    Attributes
-    ----------
-    index : Hill's estimate of the tail index of the costs d^r; no variance is finite from 1/2 on
-    limit : the largest index that is compatible with a finite variance
-    """
+    """Hill's estimate of the tail index of the costs d^r, and the largest one that a finite variance permits."""
 
     index: float
     limit: float

@@ -21,7 +21,7 @@ from drbo.ambiguity.family import AmbiguitySet, SetOrFamily, as_placed
 from drbo.ambiguity.mmd import MMD
 from drbo.ambiguity.placed import SupportsLikelihood, supports
 from drbo.contexts.nature import Contexts, Indices, Reference
-from drbo.contexts.replayed import contexts_of
+from drbo.contexts.sampled_contexts import contexts_of
 from drbo.spaces.samples import Samples
 from drbo.validation import FloatArray
 
@@ -56,10 +56,7 @@ class RadiusRule(ABC):
     def radius(
         self, seen: Indices, ambiguity: SetOrFamily, n_contexts: int, weights: FloatArray | None = None
     ) -> float:
-        """Return the radius after the contexts `seen` (t,), indices into n_contexts contexts.
-
-        `weights` (t,) are their weights; None if all are equal.
-        """
+        """Return the radius after the contexts `seen` (t,), indices into n_contexts; `weights` (t,) if they differ."""
 
     def check(self, contexts: Contexts, ambiguity: AmbiguitySet) -> None:  # noqa: B027  # most rules fit every set
         """Raise if the rule does not support this set on these contexts."""
@@ -79,10 +76,7 @@ class RadiusRule(ABC):
         return self.radius_of(reference, placed) + reference.error
 
     def radius_of(self, reference: Reference, ambiguity: SetOrFamily) -> float:
-        """Return `radius` for the past contexts of a reference.
-
-        Weights and times are passed only where a rule needs them, as a custom rule may not accept them.
-        """
+        """Return `radius` for the past contexts of a reference, with weights and times only if the rule needs them."""
         more: dict[str, Any] = {}
         if reference.history_weights is not None:
             more["weights"] = reference.history_weights
@@ -120,7 +114,6 @@ class Constant(RadiusRule):
     def radius(
         self, seen: Indices, ambiguity: SetOrFamily, n_contexts: int, weights: FloatArray | None = None
     ) -> float:
-        """Return the constant."""
         del seen, ambiguity, n_contexts, weights
         return self.value
 
@@ -138,7 +131,6 @@ class Own(RadiusRule):
     def radius(
         self, seen: Indices, ambiguity: SetOrFamily, n_contexts: int, weights: FloatArray | None = None
     ) -> float:
-        """Return the set's own radius."""
         del seen, n_contexts, weights
         if ambiguity.growth.own is None:
             raise TypeError(f"radius must be given for {ambiguity!r}: the set does not define one")

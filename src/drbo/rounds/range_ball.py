@@ -80,15 +80,7 @@ class RepresentedBall(Ball):
 
 @dataclass(frozen=True, eq=False)
 class Sorted:
-    """A curve on samples that are sorted into cells. Its values do not depend on prices, so each is computed once.
-
-    Attributes
-    ----------
-    curve : the bound of one action
-    samples : (n, d)
-    cells : the rows of the samples in each cell
-    centres, halves : (k, d) of the smallest boxes around the samples of each cell
-    """
+    """A curve on samples (n, d) that are sorted into cells with boxes around them (k, d); values are computed once."""
 
     curve: AnyCurve
     samples: FloatArray
@@ -106,10 +98,7 @@ class Sorted:
         return cls(curve, samples, cells, centres, halves + 4.0 * np.finfo(float).eps * (1.0 + np.abs(centres)))
 
     def lowest_excess(self, prices: Prices) -> tuple[float, NDArray[np.intp]]:
-        """Return the exact minimum of v(c) - threshold(c) over the samples, at most zero, and the lowest samples.
-
-        There is one such sample per cell, and at most `_HARMFUL` in all.
-        """
+        """Return the exact minimum of v(c) - threshold(c) over the samples, at most zero, and the lowest samples."""
         floors = np.empty(len(self.cells))
         for first in range(0, len(self.cells), _CELLS_AT_ONCE):
             some = slice(first, first + _CELLS_AT_ONCE)
@@ -166,12 +155,7 @@ _AT_ONCE = 128
 
 @fast_record
 class RangeBall(Ball):
-    """All distributions within `radius` of `reference`, on the whole range of the contexts.
-
-    Attributes
-    ----------
-    box : the range; its unit cube has the coordinates of the contexts
-    """
+    """All distributions within `radius` of `reference` on the whole range of the contexts, the cube of `box`."""
 
     box: Box
     on_atoms = False
@@ -180,30 +164,24 @@ class RangeBall(Ball):
         return self.space.measured(self.box.corners())
 
     def certificate(self, bound: Bound, action: Point) -> Certificate:
-        """Return the worst case of a lower bound for one action, certified for the whole range."""
         return refine(self, cast(Curve, bound.curve(action.coordinates)), certify=True)
 
     def widened(self, bound: Estimate, action: Point, score: float) -> tuple[Self, float]:
-        """Return the ball extended by the adversary's contexts for one action, and the action's score in it."""
         del score
         refined = refine(self, bound.curve(action.coordinates), certify=False)
         return self.adopting(refined), float(refined.worst_case.expectation)
 
     def elsewhere(self) -> FloatArray:
-        """Return contexts (k, d) spread over the range."""
         return self.box.sample(_CANDIDATES, self.seed)
 
     def probes(self) -> FloatArray:
-        """Return the corners of the range, if they are few, and contexts spread over the range."""
         corners, spread = self.box.corners(), self.box.sample(_PROBES, 0)
         return np.concatenate([corners, spread]) if len(corners) <= _PROBES else spread
 
     def draw_of(self, posterior: SupportsDraws, rng: np.random.Generator) -> AnyDraw:
-        """Return a draw of f as a function on the whole range."""
         return posterior.draw(rng, between=True)
 
     def adopting(self, certificate: Certificate) -> Self:
-        """Return the ball extended by the new contexts of a certificate that have weight in its worst case."""
         first = len(self.contexts)
         carrying = certificate.worst_case.weights[first:] > 0.0
         if not carrying.any():
@@ -213,7 +191,6 @@ class RangeBall(Ball):
     def best_context(
         self, at_atoms: FloatArray, worth: Callable[[], Callable[[FloatArray], FloatArray]], tie: float
     ) -> Point:
-        """Return the context of the range with the largest worth."""
         del at_atoms
         return Point(best_context(worth(), self.contexts, self.box, tie, self.seed))
 
@@ -227,10 +204,7 @@ def refine(ball: RangeBall, curve: Values, *, certify: Literal[False]) -> Certif
 
 
 def refine(ball: RangeBall, curve: Any, *, certify: bool) -> Certificate:
-    """Return the worst case of a curve over all distributions of a ball.
-
-    `certify`: whether the lower bound holds for the whole range; otherwise only for the contexts found.
-    """
+    """Return the worst case of a curve over all distributions of a ball; `certify`: for the whole range."""
     if ball.radius > 0.0 and supports(ball.ambiguity, SupportsReach):
         return _refine_each(ball, ball.ambiguity, curve, certify)
     box, ambiguity, reference = ball.box, ball.ambiguity, ball.reference
@@ -299,10 +273,7 @@ def best_context(
 def _harmful(
     curve: Values, prices: Prices, box: Box, starts: FloatArray, values: FloatArray, tolerance: float
 ) -> FloatArray:
-    """Return contexts (k, d) below their threshold by more than the tolerance, the most harmful first.
-
-    The search starts from the best of the starts (m, d) with known values (m,).
-    """
+    """Return contexts (k, d) below their threshold, the most harmful first; the search begins at the best starts."""
     first = np.argsort(values - prices.at(starts), kind="stable")
     chosen = _apart(starts[first[: 16 * _DESCENTS]], starts[:0], 0.05)[:_DESCENTS]
     found, excess = _downhill(lambda c: curve(c) - prices.at(c), chosen, box)

@@ -33,13 +33,7 @@ _TOLERANCE = 1e-4
 
 
 class Reach:
-    """The contexts of a reference, and what is within their reach in a range.
-
-    Parameters
-    ----------
-    ambiguity, reference, radius : the set
-    space, box : the space of the contexts, and their range
-    """
+    """What the contexts of a reference reach in a set of a radius, within the range `box` of their space."""
 
     def __init__(self, ambiguity: SupportsReach, reference: Reference, radius: float, space: Space, box: Box) -> None:
         self._set, self._radius, self._space, self._box = ambiguity, radius, space, box
@@ -154,10 +148,7 @@ class Reach:
 
 
 def cut_in_two(centres: FloatArray, halves: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the halves of cells |c - centre| <= half (m, d), as centres and halves (2 m, d).
-
-    A cell is cut across the side whose length times `weight` (d,) is largest.
-    """
+    """Return halves of cells |c - centre| <= half (m, d), (2 m, d), cut across the side of most length * weight."""
     rows, sides = np.arange(len(halves)), np.argmax(halves * weight, axis=1)
     half, shift = halves.copy(), np.zeros_like(halves)
     half[rows, sides] /= 2.0
@@ -168,10 +159,7 @@ def cut_in_two(centres: FloatArray, halves: FloatArray, weight: FloatArray) -> t
 def further_contexts(
     reach: Reach, curve: Values, points: FloatArray, values: FloatArray, candidates: FloatArray, *, every: bool
 ) -> FloatArray:
-    """Return contexts (j, d) besides points (m, d) with values (m,) that the adversary wants.
-
-    `every`: all of them; otherwise the most harmful ones.
-    """
+    """Return contexts (j, d) besides points (m, d) with values (m,) that the adversary wants; `every`: all of them."""
     candidates = np.concatenate([candidates, reach.relabelled()])
     known, known_values = np.concatenate([points, candidates]), np.append(values, curve(candidates))
     found, lowest = reach.lowest(curve, known, known_values)

@@ -75,10 +75,7 @@ class Taken:
         return [action for action in different if not len(self._left(ball, action))]
 
     def instead(self, ball: Ball, beliefs: Beliefs, action: Point, context: Point) -> Point:
-        """Return the context or, if it is taken or likely to fail, the most uncertain of the others.
-
-        If all contexts are taken, told and then pending evaluations may be repeated.
-        """
+        """Return the context or, if it is taken or likely to fail, the most uncertain of the others."""
         taken = self._is_taken(action, context)
         if not taken and self.chances is None:
             return context
@@ -154,17 +151,14 @@ class Avoiding(Search):
     def best(
         self, ball: Ball, bound: Estimate, near: FloatArray, away: FloatArray, failed: Sequence[Point] = ()
     ) -> Found:
-        """Return the best of the actions that are not excluded."""
         try:
             return self._inner.best(ball, bound, near, away, [*failed, *self._left_out])
         except NoActionLeftError:
             return self._inner.best(ball, bound, near, away, failed)
 
     def compares(self, ball: Ball) -> bool:
-        """Return whether `best_by` works in this ball."""
         return self._inner.compares(ball)
 
     def best_by(self, ball: Ball, pick: Pick, near: FloatArray, failed: Sequence[Point] = ()) -> Found | None:
-        """Return the best of the actions that are not excluded, by the score of `pick`."""
         found = self._inner.best_by(ball, pick, near, [*failed, *self._left_out])
         return self._inner.best_by(ball, pick, near, failed) if found is None else found

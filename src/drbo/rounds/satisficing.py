@@ -107,10 +107,7 @@ class WorstByRadius:
 
 
 def critical_radius(worst: WorstByRadius, target: float) -> float:
-    """Return the largest radius found at which the target is certified: inf if at all radii, -inf if not even at 0.
-
-    The target is certified at this radius, which is below the critical one by at most the tolerance.
-    """
+    """Return the largest radius found at which the target is certified: inf at all radii, -inf not even at 0."""
     if not worst.lower(0.0) >= target:
         return -math.inf
     if worst.lower(math.inf) >= target:
@@ -177,10 +174,7 @@ def fragility(worst: WorstByRadius, target: float) -> Fragility:
 def _ratios(
     radii: FloatArray, low: FloatArray, high: FloatArray, target: float, convex: bool
 ) -> tuple[FloatArray, FloatArray]:
-    """Return upper bounds (k,) of (target - V) / eps between neighbours of radii (k + 1,), and their 1 / eps.
-
-    `low` and `high` (k + 2,) bound V at radius 0 and at the radii; the last radius is infinite.
-    """
+    """Return upper bounds (k,) of (target - V) / eps between radii (k + 1,), and 1 / eps; V is bounded (k + 2,)."""
     u = np.divide(1.0, radii)
     k = len(radii) - 1
     eps = np.append(0.0, radii)
@@ -218,10 +212,7 @@ def satisfy(
     near: FloatArray,
     failed: Sequence[Point] = (),
 ) -> Found | None:
-    """Return the best action for a goal; None if no action reaches the target under the reference.
-
-    Its score increases with the critical radius, or decreases with the fragility. The radius of the ball is not used.
-    """
+    """Return the best action for a goal, at any radius; None if no action reaches the target under the reference."""
     pick = picker(ball, bound, target, goal)
     found = search.best_by(ball, pick, near, failed)
     if found is None or (found.score >= 0.0 and goal == "fragility") or math.isinf(found.score):

@@ -74,15 +74,12 @@ class FewCandidates(Candidates):
         return cls(np.array([action.coordinates for action in actions]), actions)
 
     def values(self, bound: Estimate, rows: Indices) -> FloatArray:
-        """Return a bound at the candidates `rows` (k,) in every context, (k, n_contexts)."""
         return np.array([bound.of_action(self.actions[row]) for row in rows])
 
     def point(self, row: int) -> Point:
-        """Return a candidate as it was given."""
         return self.actions[row]
 
     def among(self, rows: Indices) -> Candidates:
-        """Return the candidates `rows` (k,)."""
         return FewCandidates(self.points[rows], [self.actions[row] for row in rows])
 
 
@@ -163,10 +160,7 @@ class WholeSearch(Search):
         """Return actions around one, at about this distance in the unit cube; no row if there are none."""
 
     def climb(self, start: FloatArray, score: Smooth, margins: Sequence[Smooth]) -> FloatArray:
-        """Return a local maximum of a score where all margins are zero or more, and points on the way back.
-
-        The first of the points (k, d) is the maximum; on a grid there is the start alone.
-        """
+        """Return points (k, d): a local maximum of a score with all margins >= 0, and others on the way back."""
         del score, margins
         return start[None]
 

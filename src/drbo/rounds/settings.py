@@ -193,11 +193,9 @@ class DataDriven(Setting):
             )
 
     def check_radius(self, contexts: Contexts, ambiguity: AmbiguitySet) -> None:
-        """Raise if the rule does not support this set on these contexts."""
         self.radius.check(contexts, ambiguity)
 
     def reference_of(self, given: Any, contexts: Contexts, seen: Sequence[Point]) -> Reference:
-        """Return the empirical distribution of the contexts seen, uniform before the first one; or that of a query."""
         return contexts.seen(seen, self._memory) if given is None else contexts.given(given)
 
     def radius_of(self, given: Any, reference: Reference, ambiguity: PlacedSet) -> float:
@@ -288,17 +286,14 @@ class Simulator(Setting):
 
     @property
     def past(self) -> Indices:
-        """The history (t,)."""
         return self.history
 
     @property
     def checked(self) -> bool:
-        """Whether no policy was named."""
         return self.pick is None
 
     @property
     def policy(self) -> Policy:
-        """The policy that picks action and context."""
         return _POLICIES[self.pick or _DEFAULT_PICK]
 
     def check_policy(self, policy: Policy) -> None:
@@ -339,7 +334,6 @@ class Simulator(Setting):
             warnings.warn(f"{why}. The file goes on as before", UserWarning, stacklevel=6)
 
     def reference_of(self, given: Any, contexts: Contexts, seen: Sequence[Point]) -> Reference:
-        """Return the caller's reference for this round, by default the simulator's own."""
         del seen
         if given is not None:
             return contexts.given(given)

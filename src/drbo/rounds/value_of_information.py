@@ -69,14 +69,7 @@ _TIE = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Gains:
-    """The expected gains of evaluations for the value of the decision, in the model's units.
-
-    Attributes
-    ----------
-    rows, columns : (p,) the action and the context of each evaluation
-    gains : (p,) zero or more
-    errors : (p,) their standard errors, from the finite number of draws
-    """
+    """The expected gains (p,) of evaluations with their standard errors, and the action and context of each."""
 
     rows: Indices
     columns: Indices
@@ -350,10 +343,7 @@ def _first(scores: FloatArray, count: int) -> Indices:
 
 
 def _leading(draws: ActionDraws, width: float) -> Indices:
-    """Return the actions (at most `_ACTIONS`) that lead by some score, or in some draw.
-
-    The worst cases of the mean of all actions represent all distributions of the set.
-    """
+    """Return the actions (at most `_ACTIONS`) that lead by some score, or in some draw."""
     ball, m = draws.ball, len(draws.actions)
     of_mean = ball.worst_cases(draws.mean)
     weights = np.unique(of_mean.weights, axis=0)

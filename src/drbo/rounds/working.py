@@ -162,13 +162,11 @@ class Working(Search):
     def best(
         self, ball: Ball, bound: Estimate, near: FloatArray, away: FloatArray, failed: Sequence[Point] = ()
     ) -> Found:
-        """Return the best action that is likely to work; its score has no penalty."""
         discouraged = Discouraged(bound, self._chances, self._least)
         found = self._inner.best(ball, discouraged, near, away, failed)
         return Found(found.action, found.score + float(discouraged.penalty(found.action.coordinates[None])[0]))
 
     def compares(self, ball: Ball) -> bool:
-        """Return whether `best_by` works in this ball."""
         return self._inner.compares(ball)
 
     def best_by(self, ball: Ball, pick: Pick, near: FloatArray, failed: Sequence[Point] = ()) -> Found | None:

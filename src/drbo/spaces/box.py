@@ -99,12 +99,10 @@ class Box(Space):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the parameters."""
         return tuple(self.parameters)
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The columns of the parameters; the step of a number is the standard deviation of the uniform distribution."""
         return tuple(p.column(name, self._slices[name].start) for name, p in self.parameters.items())
 
     def arguments(self) -> dict[str, Any]:
@@ -155,12 +153,10 @@ class Box(Space):
         return Point(np.array(list(itertools.chain(*coordinates))))
 
     def decode(self, point: Point) -> dict[str, Any]:
-        """Return the values at a point."""
         action = {name: p.decode(point.coordinates[self._slices[name]]) for name, p in self.parameters.items()}
         return action if self.feasible is None else self.feasible.zeroed(action)
 
     def stored(self, coordinates: FloatArray) -> Point:
-        """Return the point at stored coordinates (d,); raise if a parameter has no value there."""
         point = super().stored(coordinates)
         for name, p in self.parameters.items():
             if not p.has_value_at(coordinates[self._slices[name]]):
@@ -168,7 +164,6 @@ class Box(Space):
         return point
 
     def widths(self, halves: FloatArray) -> FloatArray:
-        """Return half-widths (n, d) in the user's units, enlarged by four ulps of the largest position."""
         rounding = 4.0 * np.finfo(float).eps * (np.abs(self.origin) + np.abs(self.units))
         return np.asarray(halves * self.units + np.where(halves > 0.0, rounding, 0.0))
 
@@ -189,10 +184,7 @@ class Box(Space):
         return np.array([self._slices[name].start for name in names], dtype=np.intp)
 
     def discrete_parts(self, most: int = 4096) -> FloatArray | None:
-        """Return every combination of the discrete values (k, dimension), with continuous coordinates at zero.
-
-        None if there are more than `most`; one row of zeros if every coordinate is continuous.
-        """
+        """Return the combinations of discrete values (k, dimension), zero elsewhere; None if more than `most`."""
         counts = {name: p.count for name, p in self.parameters.items() if p.count is not None}
         total = math.prod(counts.values())
         if total > most:
@@ -238,10 +230,7 @@ class Box(Space):
         return point
 
     def completed(self, actions: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[dict[str, Any] | None]:
-        """Return actions whose parameters `names` were changed, with others changed so that equalities hold.
-
-        None instead of an action that breaks a constraint.
-        """
+        """Return actions whose parameters `names` changed, moved to keep equalities; None where that is impossible."""
         if self.feasible is None:
             return [dict(action) for action in actions]
         points = np.array([self.encode("action", action).coordinates for action in actions])
@@ -252,10 +241,7 @@ class Box(Space):
         return [self.decode(Point(row)) if one else None for row, one in zip(moved, held, strict=True)]
 
     def outward(self, point: FloatArray, coordinate: int, side: float) -> FloatArray:
-        """Return the move (dimension,) of one coordinate by `side`, 1 or -1, beyond the edge of its range.
-
-        Other coordinates move so that equalities stay. The move is zero if another constraint forbids it.
-        """
+        """Return the move (dimension,) of one coordinate beyond its range that keeps equalities; zero if forbidden."""
         move = np.zeros(self.dimension)
         move[coordinate] = side
         return move if self.feasible is None else self.feasible.outward(point, move)

@@ -75,7 +75,6 @@ class Labelled(Parameter):
 
     @property
     def count(self) -> int:
-        """The number of choices."""
         return len(self.choices)
 
     def index(self, name: str, value: Any) -> int:
@@ -85,12 +84,10 @@ class Labelled(Parameter):
         raise ValueError(f"{name} must be one of {', '.join(map(repr, self.choices))}, got {value!r}")
 
     def encode(self, name: str, value: Any) -> list[float]:
-        """Return the coordinates of a choice."""
         coordinates: list[float] = self.levels(np.array([self.index(name, value)]))[0].tolist()
         return coordinates
 
     def column(self, name: str | None, first: int) -> Column:
-        """Return the column of the labels."""
         levels = self.origin + self.unit * self.levels(np.arange(self.count))
         return Column(name, first, self.width, labels=self.choices, levels=levels)
 
@@ -113,16 +110,13 @@ class Categorical(Labelled):
         self.width = len(choices)
 
     def decode(self, coordinates: FloatArray) -> Any:
-        """Return the choice with the largest coordinate."""
         return self.choices[int(np.argmax(coordinates))]
 
     @property
     def ends(self) -> FloatArray:
-        """The coordinates of every choice."""
         return self.levels(np.arange(self.count))
 
     def levels(self, indices: NDArray[np.intp]) -> FloatArray:
-        """Return one-hot coordinates (n, count)."""
         return np.eye(self.count)[indices]
 
 
@@ -131,11 +125,9 @@ class Ordinal(Labelled):
 
     @property
     def unit(self) -> float:
-        """The number of steps from the first choice to the last; 1 if there is only one choice."""
         return float(max(self.count - 1, 1))
 
     def decode(self, coordinates: FloatArray) -> Any:
-        """Return the choice at the coordinate."""
         return self.choices[min(max(round(float(coordinates[0]) * self.unit), 0), self.count - 1)]
 
     def levels(self, indices: NDArray[np.intp]) -> FloatArray:
@@ -147,10 +139,7 @@ _DATES = (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.ti
 
 
 def read_column(name: str, values: Any, labels: Labelled | ObservedWhole | None) -> tuple[list[Any], Parameter]:
-    """Return the values of a column and their parameter: `Observed` for numbers.
-
-    `labels` is the parameter that was declared for the column, if any.
-    """
+    """Return the values of a column and their parameter: `Observed` for numbers, or `labels` if declared."""
     labels = categories_of(values) if labels is None else labels
     single = isinstance(values, str) or not isinstance(values, Iterable) or getattr(values, "ndim", 1) == 0
     raw = [values] if single else list(values)

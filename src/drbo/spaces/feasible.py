@@ -205,10 +205,7 @@ class Feasible:
         return found
 
     def elsewhere(self, point: FloatArray) -> FloatArray:
-        """Return a point near a given one (d,) in every part: (k, d), with other whole numbers and zeros.
-
-        None (0, d) if every number is free.
-        """
+        """Return a point near a given one (d,) in every part: (k, d), with other whole numbers and zeros."""
         if self.continuous.all() and not self._rows.groups:
             return np.empty((0, self.dimension))
         return self._from_inside(point)
@@ -235,10 +232,7 @@ class Feasible:
         return moved[self.holds(moved)]
 
     def completed(self, points: FloatArray, fixed: Mask) -> tuple[FloatArray, Mask]:
-        """Return points (m, d) after the shortest move that restores equalities, and which of them are feasible.
-
-        The coordinates `fixed` (d,) do not move.
-        """
+        """Return points (m, d) moved to restore equalities, except in `fixed` (d,), and which of them are feasible."""
         pattern = Pattern.of(self._rows, self.continuous & ~fixed, self._rows.equal)
         moved = self._exact(points, pattern)
         inside = ((moved >= -_SLACK) & (moved <= 1.0 + _SLACK)).all(axis=1)
@@ -246,10 +240,7 @@ class Feasible:
         return moved, inside & self.holds(moved)
 
     def outward(self, point: FloatArray, move: FloatArray) -> FloatArray:
-        """Return a move (d,) of one coordinate from a feasible point (d,), with others that keep equalities.
-
-        Coordinates at the edge of their range do not move. Zero if another constraint forbids the move.
-        """
+        """Return a move (d,) of one coordinate from a feasible point that keeps equalities; zero if forbidden."""
         rows, moving = self._rows, self.continuous & (move == 0.0) & (point > _SLACK) & (point < 1.0 - _SLACK)
         slope = np.zeros((len(rows.linear), self.dimension))
         slope[:, rows.at] = rows.factors * rows.unit * np.where(rows.log, rows.numbers(point[None])[0], 1.0)
@@ -294,10 +285,7 @@ class Feasible:
         return made
 
     def _reach(self, points: FloatArray, moves: FloatArray, slack: float) -> tuple[FloatArray, FloatArray]:
-        """Return how far (m,) points may go back and ahead along moves (m, d): <= 0 and >= 0.
-
-        Sums that are no straight lines are left out.
-        """
+        """Return how far (m,) points may go back and ahead along moves (m, d), by the straight sums: <= 0 and >= 0."""
         rows = self._rows
         slopes = np.where(self._bent, 0.0, moves[:, rows.at] @ rows.straight.T)
         sums, slopes = rows.sums(points), np.concatenate([moves, slopes], axis=1)
@@ -418,14 +406,7 @@ class Feasible:
 
 @dataclass(frozen=True, eq=False)
 class ClimbConstraints:
-    """The linear constraints of a climb.
-
-    Attributes
-    ----------
-    rows : all linear constraints
-    pattern : the directions in which the climb may move
-    bounded : the inequalities that depend on a free coordinate
-    """
+    """All linear constraints of a climb, the pattern of its moves, and the inequalities on a free coordinate."""
 
     rows: ConstraintRows
     pattern: Pattern

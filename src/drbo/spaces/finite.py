@@ -66,12 +66,10 @@ class FiniteSet(Space):
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The columns of the points: numbers."""
         return columns_of(self.points, self._names)
 
     @property
     def names(self) -> tuple[str, ...] | None:
-        """The names of the columns; None if there are none."""
         return self._names
 
     def arguments(self) -> dict[str, Any]:
@@ -80,7 +78,6 @@ class FiniteSet(Space):
 
     @property
     def ranges(self) -> FloatArray:
-        """The range of each coordinate, (d,); 1 where all points agree."""
         ranges = np.ptp(self.coordinates, axis=0)
         return np.where(ranges > 0.0, ranges, 1.0)
 
@@ -152,10 +149,7 @@ class FiniteSet(Space):
         return ordered if self._names is None else dict(zip(self._names, ordered, strict=True))
 
     def matching(self, known: Mapping[Any, Any]) -> tuple[dict[Any, Any], NDArray[np.intp]]:
-        """Return the known values by column, and the indices (k,) of the points that match them.
-
-        Numbers are equal up to 1e-9 of the column's range.
-        """
+        """Return the known values by column, and the indices (k,) of the points that match to 1e-9 of the range."""
         agree = np.ones(len(self), dtype=bool)
         values = {}
         for column, value in known.items():
@@ -181,12 +175,10 @@ class FiniteSet(Space):
         return equal, float(there[equal][0])
 
     def decode(self, point: Point) -> Any:
-        """Return the point (d,), or the label, as it was given."""
         assert point.index is not None  # points of a finite set have an index
         return self._values[point.index]
 
     def decode_all(self, coordinates: FloatArray) -> Sequence[Any]:
-        """Return the points or labels at coordinates (n, d) of the set, as they were given."""
         if coordinates is self.coordinates:
             return self._values
         return [self._values[self._row_of[row.tobytes()]] for row in np.ascontiguousarray(coordinates)]
@@ -197,7 +189,6 @@ class FiniteSet(Space):
         return {row.tobytes(): i for i, row in reversed(list(enumerate(np.ascontiguousarray(self.coordinates))))}
 
     def at(self, name: str, index: Any) -> Point:
-        """Return the point with this index, from 0 to n - 1."""
         i = validation.whole_number(name, index)
         if not 0 <= i < len(self):
             raise ValueError(f"{name} must be from 0 to {len(self) - 1}, got {i}")
@@ -224,7 +215,6 @@ class FiniteSet(Space):
         return index
 
     def measured(self, coordinates: FloatArray) -> FloatArray:
-        """Return the coordinates (n, d) in the units of the points; the full set is returned bit for bit."""
         return self.points if coordinates is self.coordinates else super().measured(coordinates)
 
 
@@ -276,11 +266,9 @@ class Labels(FiniteSet):
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The one column of the labels, which has no name."""
         return (self.parameter.column(None, 0),)
 
     def arguments(self) -> dict[str, Any]:
-        """Return the constructor arguments by name."""
         data = {"given": None, "history": self.history} if self.in_order else {"given": self.given, "history": None}
         return {"name": self.name, "parameter": self.parameter, **data}
 
@@ -290,26 +278,21 @@ class Labels(FiniteSet):
 
     @property
     def ranges(self) -> FloatArray:
-        """The range of each coordinate, (d,); 1 where all points agree."""
         ranges = np.ptp(self.coordinates, axis=0)
         return np.where(ranges > 0.0, ranges, 1.0)
 
     def in_unit_cube(self) -> Self:
-        """Return the labels unchanged: their coordinates are already from 0 to 1."""
         return self
 
     def encode(self, name: str, value: Any) -> Point:
-        """Return the point of a label."""
         i = self.parameter.index(name, value)
         return Point(self.coordinates[i], i)
 
     @property
     def positions(self) -> range:
-        """The positions within labels that are tuples of equal length; otherwise a label is one column."""
         return range(len(self._parts[0]))
 
     def of_columns(self, name: str, values: Mapping[Any, Any]) -> Any:
-        """Return the label with these parts, keyed by position."""
         parts = super().of_columns(name, values)
         return tuple(parts) if self._parts[0] is self.labels[0] else parts[0]
 
@@ -320,14 +303,12 @@ class Labels(FiniteSet):
         return self.labels if len(lengths) == 1 and lengths != {0} else tuple((label,) for label in self.labels)
 
     def _column_equals(self, column: int, value: Any) -> tuple[NDArray[np.bool_], Any]:
-        """Return a mask (n,) of the labels with this value in the column, and that value; raise if none matches."""
         there = [parts[column] for parts in self._parts]
         different = Categorical(*dict.fromkeys(there))
         known = different.choices[different.index(f"given[{column}]", value)]
         return np.array([one == known for one in there]), known
 
     def many(self, name: str, value: Any) -> Sequence[Any] | None:
-        """Return a list, an array or a table column as several labels; None for one label, which may be a tuple."""
         if isinstance(value, list) or (hasattr(value, "dtype") and hasattr(value, "__len__")):
             return list(value)
         return super().many(name, value) if hasattr(value, "columns") else None

@@ -107,12 +107,10 @@ class Real(Parameter):
 
     @property
     def origin(self) -> float:
-        """The lower bound."""
         return self.low
 
     @property
     def unit(self) -> float:
-        """The range, high - low."""
         return self.high - self.low
 
     def encode(self, name: str, value: Any) -> list[float]:
@@ -121,7 +119,6 @@ class Real(Parameter):
         return [(number - self.low) / (self.high - self.low)]
 
     def decode(self, coordinates: FloatArray) -> float:
-        """Return the number, never outside its bounds."""
         share = float(coordinates[0])
         return min(max(self.low + share * (self.high - self.low), self.low), self.high)
 
@@ -135,12 +132,10 @@ class Observed(Parameter):
 
     @property
     def origin(self) -> float:
-        """The smallest number seen."""
         return self.least
 
     @property
     def unit(self) -> float:
-        """The range of the numbers seen; 1 if all are equal."""
         return self.largest - self.least or 1.0
 
     def encode(self, name: str, value: Any) -> list[float]:
@@ -148,12 +143,10 @@ class Observed(Parameter):
         return [(validation.finite_float(name, value) - self.least) / self.unit]
 
     def has_value_at(self, coordinates: FloatArray) -> bool:
-        """Return True: every number is valid."""
         del coordinates
         return True
 
     def decode(self, coordinates: FloatArray) -> float:
-        """Return the number."""
         return self.least + float(coordinates[0]) * self.unit
 
 
@@ -162,24 +155,20 @@ class ObservedWhole(Observed):
     """A whole number with an observed range; other whole numbers may lie outside the range."""
 
     def encode(self, name: str, value: Any) -> list[float]:
-        """Return (v - minimum) / range, below 0 or above 1 for a number outside the range."""
         number = validation.finite_float(name, value)
         if number != round(number):
             raise ValueError(f"{name} must be a whole number, as in the log, got {value!r}")
         return super().encode(name, number)
 
     def decode(self, coordinates: FloatArray) -> int:
-        """Return the whole number."""
         return round(super().decode(coordinates))
 
     @property
     def count(self) -> int:
-        """The number of whole numbers in the range."""
         return round(self.largest - self.least) + 1
 
     @property
     def ends(self) -> FloatArray:
-        """The coordinates of the smallest and the largest whole number."""
         return self.levels(np.array([0, self.count - 1]))
 
     def levels(self, indices: NDArray[np.intp]) -> FloatArray:
@@ -201,7 +190,6 @@ class Log(Parameter):
 
     @property
     def origin(self) -> float:
-        """The logarithm of the lower bound."""
         return math.log(self.low)
 
     @property
@@ -215,12 +203,10 @@ class Log(Parameter):
         return [math.log(number / self.low) / self.unit]
 
     def decode(self, coordinates: FloatArray) -> float:
-        """Return the number, never outside its bounds."""
         value = self.low * math.exp(float(coordinates[0]) * self.unit)
         return min(max(value, self.low), self.high)
 
     def column(self, name: str | None, first: int) -> Column:
-        """Return the column; its positions are logarithms."""
         return replace(super().column(name, first), logarithmic=True)
 
 
@@ -242,12 +228,10 @@ class Integer(Parameter):
 
     @property
     def origin(self) -> float:
-        """The lower bound."""
         return float(self.low)
 
     @property
     def unit(self) -> float:
-        """The range, high - low; 1 if there is only one value."""
         return float(max(self.high - self.low, 1))
 
     def encode(self, name: str, value: Any) -> list[float]:
@@ -258,17 +242,14 @@ class Integer(Parameter):
         return [(number - self.low) / max(self.high - self.low, 1)]
 
     def decode(self, coordinates: FloatArray) -> int:
-        """Return the whole number at the coordinate."""
         return round(self.low + float(coordinates[0]) * (self.high - self.low))
 
     @property
     def count(self) -> int:
-        """The number of whole numbers."""
         return self.high - self.low + 1
 
     @property
     def ends(self) -> FloatArray:
-        """The coordinates of the smallest and the largest whole number."""
         return self.levels(np.array([0, self.count - 1]))
 
     def levels(self, indices: NDArray[np.intp]) -> FloatArray:
@@ -292,38 +273,31 @@ class Fixed(Parameter):
 
     @property
     def origin(self) -> float:
-        """The parameter's own."""
         return self.of.origin
 
     @property
     def unit(self) -> float:
-        """The parameter's own."""
         return self.of.unit
 
     @property
     def extent(self) -> float:
-        """The parameter's own: distances do not change."""
         return self.of.extent
 
     def encode(self, name: str, value: Any) -> list[float]:
-        """Return the coordinates of the value, which must be the known one."""
         coordinates = self.of.encode(name, value)
         if not np.array_equal(coordinates, self.coordinates):
             raise ValueError(f"{name} must be {self.value!r}, which is known, got {value!r}")
         return coordinates
 
     def decode(self, coordinates: FloatArray) -> Any:
-        """Return the known value."""
         del coordinates
         return self.value
 
     @property
     def ends(self) -> FloatArray:
-        """The coordinates of the value."""
         return self.coordinates[None, :]
 
     def levels(self, indices: NDArray[np.intp]) -> FloatArray:
-        """Return the coordinates of the value (n, width)."""
         return np.tile(self.coordinates, (len(indices), 1))
 
 

@@ -260,7 +260,7 @@ class ConstraintRows:
         implied, stuck = np.zeros(len(self.linear), dtype=bool), np.zeros(len(x), dtype=bool)
         if not len(free):
             return (known, implied, stuck) if (low <= 0.0).all() and (high >= 0.0).all() else None
-        part = _Part(self.factors[:, free] * self.span[free], low, high, self.top[free].astype(float))
+        part = _FreePart(self.factors[:, free] * self.span[free], low, high, self.top[free].astype(float))
         found = part.deepest(self.equal, np.zeros(len(free), dtype=bool))
         if found is None:
             return None
@@ -273,17 +273,14 @@ class ConstraintRows:
         return known, implied, stuck
 
 
-class _Part:
+class _FreePart:
     """The polytope low <= rows x <= high, 0 <= x <= top."""
 
     def __init__(self, rows: FloatArray, low: FloatArray, high: FloatArray, top: FloatArray) -> None:
         self.rows, self.low, self.high, self.top = rows, low, high, top
 
     def deepest(self, equal: Mask, stuck: Mask) -> tuple[FloatArray, float] | None:
-        """Return the point farthest from all bounds, and this distance; None if there is no point.
-
-        Equalities (r,), and the bounds of the numbers that are stuck (n,), keep no distance.
-        """
+        """Return the point farthest from all bounds that may move, and this distance; None if there is no point."""
         n, away = len(self.top), np.sqrt((self.rows**2).sum(axis=1)) * ~equal
         rows = np.concatenate(
             [

@@ -35,10 +35,7 @@ class Distribution(ABC):
 
     @abstractmethod
     def atoms(self, count: int) -> FloatArray:
-        """Return equally likely numbers (count,), in increasing order, with the exact mean and standard deviation.
-
-        They are the quantiles at (i + 1/2) / count, shifted and scaled to match both.
-        """
+        """Return equally likely numbers (count,), increasing: quantiles, with the exact mean and standard deviation."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +50,6 @@ class Normal(Distribution):
         object.__setattr__(self, "std", validation.positive_float("std", self.std))
 
     def atoms(self, count: int) -> FloatArray:
-        """Return equally likely numbers (count,) with this mean and standard deviation."""
         return _matched(statistics.NormalDist().inv_cdf, count, self.mean, self.std)
 
 
@@ -72,7 +68,6 @@ class Uniform(Distribution):
         object.__setattr__(self, "high", high)
 
     def atoms(self, count: int) -> FloatArray:
-        """Return equally likely numbers (count,) with the distribution's mean and standard deviation."""
         width = math.sqrt(12.0)  # of the standardised distribution
         mean, std = 0.5 * self.low + 0.5 * self.high, (self.high - self.low) / width
         return _matched(lambda share: width * (share - 0.5), count, mean, std)
@@ -139,7 +134,6 @@ class Perturbation(Samples):
         return super().__repr__().replace("Samples", "Perturbation", 1)
 
     def arguments(self) -> dict[str, Any]:
-        """Return the constructor arguments, for `from_arguments`."""
         return {"given": self.distributions or Samples(**super().arguments())}
 
     @classmethod

@@ -11,21 +11,13 @@ from numpy.typing import NDArray
 
 from drbo import validation
 from drbo.spaces.finite import FiniteSet
-from drbo.spaces.keys import Key
 from drbo.spaces.samples import Samples
 from drbo.spaces.space import Column, Point
+from drbo.spaces.times import Key
 
 
 class KeyedRows(FiniteSet):
-    """The rows of samples with keys. Every row is a point, also if another row has the same values.
-
-    A row is named by its key or by its values: a mapping from the names of the columns, or a list of numbers.
-
-    Attributes
-    ----------
-    samples : the samples
-    keys : (n,) the key of each row
-    """
+    """The rows of samples, each a point that is named by its key, or by its values if no other row has them."""
 
     def __init__(self, samples: Samples) -> None:
         assert samples.keys is not None
@@ -47,16 +39,13 @@ class KeyedRows(FiniteSet):
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The columns of the samples."""
         return self.samples.space.columns
 
     def key(self, point: Point) -> Key:
-        """Return the key of a row."""
         assert point.index is not None
         return self.keys[point.index]
 
     def in_unit_cube(self) -> KeyedRows:
-        """Return the rows unchanged: their coordinates are already from 0 to 1."""
         return self
 
     def arguments(self) -> dict[str, Any]:
@@ -90,11 +79,9 @@ class KeyedRows(FiniteSet):
             return self.samples.encode(name, value)
 
     def far_outside(self, point: Point) -> str | None:
-        """Return text that names the columns far outside the samples' range; None if there are none."""
         return self.samples.space.far_outside(point)
 
     def decode(self, point: Point) -> Any:
-        """Return the values of a row, as they were given."""
         return self.samples.space.decode(point) if point.index is None else self._values[point.index]
 
     def _of_key(self, name: str, key: Any) -> Point:
@@ -104,13 +91,11 @@ class KeyedRows(FiniteSet):
         return self.at(name, self._at[plain])
 
     def _position(self, name: str, key: Any) -> int:
-        """Return the position of the row that a mapping key names."""
         index = self._of_key(f"a key of {name}", key).index
         assert index is not None
         return index
 
     def _column_equals(self, column: Any, value: Any) -> tuple[NDArray[np.bool_], Any]:
-        """Return a mask (n,) of the rows with this value in the column, and that value; raise if none matches."""
         one = self.columns[self.positions.index(column)]
         if one.labels is None:
             number = validation.finite_float(f"given[{column!r}]", value)
@@ -125,7 +110,6 @@ class KeyedRows(FiniteSet):
         return equal, number
 
     def of_columns(self, name: str, values: Mapping[Any, Any]) -> Any:
-        """Return the context with these values, by column."""
         return self.in_column_order(name, values) if self._names is None else dict(values)
 
 

@@ -18,10 +18,9 @@ from drbo import validation
 from drbo._messages import listed, printable
 from drbo.spaces.box import Box, not_a_label, spread
 from drbo.spaces.choices import Labelled, read_column
-from drbo.spaces.keys import read_keys
 from drbo.spaces.parameters import Observed, ObservedWhole, Parameter
 from drbo.spaces.space import Column, Displacement, Point, Space
-from drbo.spaces.times import YEAR, read_duration, read_time, read_times
+from drbo.spaces.times import YEAR, read_duration, read_keys, read_time, read_times
 from drbo.validation import FloatArray
 
 __all__ = ["Samples"]
@@ -58,7 +57,6 @@ class DataRange(Space):
 
     @property
     def names(self) -> tuple[str, ...] | None:
-        """The names of the columns; None if there are none."""
         return self._names
 
     @property
@@ -96,12 +94,10 @@ class DataRange(Space):
         return Point(np.asarray((given - self.origin) / self.units))
 
     def decode(self, point: Point) -> Any:
-        """Return a context in the user's units: a mapping if the columns have names, otherwise an array (d,)."""
         values = self.measured(point.coordinates)
         return values if self.names is None else dict(zip(self.names, values.tolist(), strict=True))
 
     def far_outside(self, point: Point) -> str | None:
-        """Return text that names the columns far outside the samples' range; None if there are none."""
         names = self.names or [f"[{i}]" for i in range(self.dimension)]
         return _far(point.coordinates, self.origin, self.units, names)
 
@@ -123,7 +119,6 @@ class TableRange(Box):
     """The range of a table of numbers and labels. Numbers may lie outside the range; labels are the table's."""
 
     def far_outside(self, point: Point) -> str | None:
-        """Return text that names the columns far outside the samples' range; None if there are none, as for labels."""
         first = [self._slices[name].start for name in self.parameters]
         low, unit = (np.array([getattr(p, end) for p in self.parameters.values()]) for end in ("origin", "unit"))
         return _far(point.coordinates[first], low, unit, list(self.parameters))
@@ -300,10 +295,7 @@ class Samples:
         return None
 
     def encode(self, name: str, value: Any) -> Point:
-        """Return the point of a context; it is outside the unit cube if the context is outside the samples' range.
-
-        A context is a mapping from column names, or its values in order.
-        """
+        """Return the point of a context, a mapping or values in order; it may lie outside the unit cube."""
         named, value = self._parameters, validation.by_name(value)
         if named and not isinstance(value, Mapping):
             parts = np.atleast_1d(np.asarray(value, dtype=object))

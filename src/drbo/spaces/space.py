@@ -83,10 +83,7 @@ Row = dict[str, Any]
 
 
 def row(value: Any, kind: str) -> Row:
-    """Return an action or a context as a mapping from names to plain values; `kind` names unnamed values.
-
-    A context that was never revealed (None) gives an empty mapping.
-    """
+    """Return an action or a context as a mapping from names to plain values; {} for a context never revealed."""
     if value is None:
         return {}
     if isinstance(value, Mapping):
@@ -121,13 +118,7 @@ def words(columns: Row) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Point:
-    """One point of a space.
-
-    Attributes
-    ----------
-    coordinates : (d,) the coordinates that the model sees
-    index : the position of the point in a finite set; None in a continuous space
-    """
+    """One point of a space: its coordinates (d,) in the model, and its index in a finite set, otherwise None."""
 
     coordinates: FloatArray
     index: int | None = None
@@ -207,10 +198,7 @@ class Space(ABC):
         return np.asarray(halves * self.units)
 
     def movable(self, names: tuple[str, ...] | None, count: int) -> NDArray[np.intp]:
-        """Return the coordinates (count,) that the columns of a perturbation move, by name or by position.
-
-        An error calls the columns `contexts`.
-        """
+        """Return the coordinates (count,) that the columns of a perturbation move, by name or by position."""
         del names, count
         raise TypeError(f"contexts must not be a Perturbation if actions are {self!r}: only numbers can be perturbed")
 
@@ -255,13 +243,7 @@ def _is_row(value: Any) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Displacement:
-    """The effect of perturbations in the model's coordinates: x becomes x + start + c M.
-
-    Attributes
-    ----------
-    start : (d_x,) the displacement at perturbation coordinates 0
-    directions : (d_c, d_x) M; each row has one entry, in the column of the coordinate that it moves
-    """
+    """The effect of a perturbation in the model's coordinates: x becomes x + start + c M, directions M (d_c, d_x)."""
 
     start: FloatArray
     directions: FloatArray

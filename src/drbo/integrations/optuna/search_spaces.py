@@ -40,25 +40,20 @@ class Levels(drbo.spaces.Parameter):
 
     @property
     def origin(self) -> float:
-        """The smallest number, or its logarithm."""
         return math.log(self.low) if self.log else float(self.low)
 
     @property
     def unit(self) -> float:
-        """The range of the numbers, or of their logarithms."""
         return math.log(self.high / self.low) if self.log else float(self.high - self.low)
 
     @property
     def count(self) -> int:
-        """The number of levels."""
         return round((self.high - self.low) / self.step) + 1
 
     def column(self, name: str | None, first: int) -> Column:
-        """Return the column; its positions are logarithms if `log`."""
         return replace(super().column(name, first), logarithmic=self.log)
 
     def levels(self, indices: NDArray[np.intp]) -> FloatArray:
-        """Return the coordinates (n, 1) of numbers by their indices (n,)."""
         values = self.low + indices[:, None] * self.step
         return np.asarray(np.log(values / self.low) / self.unit if self.log else indices[:, None] / (self.count - 1))
 
@@ -87,11 +82,9 @@ class Pinned(Fixed):
         return {"of": self.of, "name": "value", "value": self.value}
 
     def encode(self, name: str, value: Any) -> list[float]:
-        """Return the coordinates of any value."""
         return self.of.encode(name, value)
 
     def decode(self, coordinates: FloatArray) -> Any:
-        """Return the value at coordinates (width,)."""
         return self.of.decode(coordinates)
 
 
@@ -158,10 +151,7 @@ def fitted(value: Any, distribution: BaseDistribution) -> tuple[bool, Any]:
 def box_of(
     space: Mapping[str, BaseDistribution], pinned: Mapping[str, Any], constraints: Sequence[Any] = ()
 ) -> drbo.Box:
-    """Return the box of a search space; some parameters may be fixed.
-
-    If the constraints cannot hold with the fixed values, which are the user's choice, they do not apply.
-    """
+    """Return the box of a search space; constraints that fixed values contradict do not apply."""
     parameters = {name: parameter_of(distribution) for name, distribution in space.items()}
     whole = drbo.Box(parameters, constraints=constraints)  # raises if the constraints cannot hold at all
     if not pinned:

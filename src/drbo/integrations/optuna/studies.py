@@ -44,10 +44,7 @@ def get_robust_params(study: optuna.Study) -> dict[str, Any]:
 
 
 def get_robust_trial(study: optuna.Study) -> FrozenTrial:
-    """Return the completed trial whose action has the best bound; the trial's own conditions do not matter.
-
-    Actions whose estimated probability of success is below 0.5 come last.
-    """
+    """Return the completed trial whose action has the best bound; actions likely to fail come last."""
     sampler = sampler_of(study)
     opt = sampler.optimizer(study)
     sign = 1.0 if opt.configuration.maximize else -1.0

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,11 +16,13 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
 import drbo
+from drbo._files import append, locked, write_atomically
 from drbo._messages import printable
 from drbo.integrations.sklearn.context_groups import Groups
 from drbo.integrations.sklearn.hyperparameters import Hyperparameters, key
 from drbo.integrations.sklearn.row_scores import NotAMeanError, RowScore
 from drbo.validation import FloatArray
+from drbo.validation import path as checked_path
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,15 +55,8 @@ class FitTask:
 
 
 @dataclass(frozen=True, eq=False)
-class Fold:
-    """What one fit showed on the test rows of its fold.
-
-    Attributes
-    ----------
-    values, weights, groups, clusters : (k,) one entry per row, or per part of the rows
-    fit_time, score_time : in seconds
-    error : the error that ended the fit, as text; None if it succeeded
-    """
+class FoldScores:
+    """What one fit showed on the test rows of its fold: an entry per row or part (k,), seconds, and any error."""
 
     values: Any
     weights: Any
@@ -70,7 +68,7 @@ class Fold:
 
 
 @dataclass(frozen=True)
-class Candidate:
+class ScoredCandidate:
     """The scores of one candidate.
 
     Attributes
@@ -91,7 +89,9 @@ class Candidate:
     error: str | None = None
 
 
-def fit_and_score(task: FitTask, estimator: Any, values: Mapping[str, Any], fold: int, train: Any, test: Any) -> Fold:
+def fit_and_score(
+    task: FitTask, estimator: Any, values: Mapping[str, Any], fold: int, train: Any, test: Any
+) -> FoldScores:
     """Return what the estimator with these hyper-parameters shows on the test rows of a fold."""
     empty, scored = np.empty(0), 0.0
     start = fitted = time.perf_counter()
@@ -118,11 +118,11 @@ def fit_and_score(task: FitTask, estimator: Any, values: Mapping[str, Any], fold
             raise
         now = time.perf_counter()
         text = f"{type(error).__name__}: {error}"
-        return Fold(empty, empty, empty, empty, now - start, max(scored - fitted, 0.0), text)
+        return FoldScores(empty, empty, empty, empty, now - start, max(scored - fitted, 0.0), text)
     rows = np.asarray(test)[at]
     groups = np.full(len(rows), fold) if task.groups is None else task.groups[rows]
     clusters = task.clusters[rows] if task.score.rows is not None else task.parts[rows]
-    return Fold(shown, mass, groups, clusters, fitted - start, scored - fitted)
+    return FoldScores(shown, mass, groups, clusters, fitted - start, scored - fitted)
 
 
 def _part(task: FitTask, rows: Any, columns: Any) -> Any:
@@ -148,7 +148,7 @@ def _per_row(value: Any, n_rows: int) -> bool:
         return False
 
 
-def failures(candidates: Sequence[Candidate]) -> str:
+def failures(candidates: Sequence[ScoredCandidate]) -> str:
     """Return the errors of failed candidates as text, the most frequent first."""
     errors: dict[str, int] = {}
     for one in candidates:
@@ -161,15 +161,12 @@ def failures(candidates: Sequence[Candidate]) -> str:
 def chosen_next(
     opt: drbo.Optimizer,
     space: Hyperparameters,
-    candidates: list[Candidate],
+    candidates: list[ScoredCandidate],
     design: list[dict[str, Any]],
     count: int,
     seed: int,
 ) -> list[tuple[dict[str, Any], Any]]:
-    """Return the next candidates, each with its suggestion; no candidate is fitted twice.
-
-    The first ones are well spread. After a crash, those that were under way come first.
-    """
+    """Return the next candidates, each with its suggestion; none is fitted twice. The first are well spread."""
     seen = {key(one.action) for one in candidates}
     waiting = list(opt.pending)
     chosen: list[tuple[dict[str, Any], Any]] = []
@@ -220,15 +217,7 @@ def sizes(task: FitTask, splits: list[Any], groups: Groups) -> tuple[list[int], 
 
 @dataclass(frozen=True, eq=False)
 class Bounded:
-    """The bounds of all candidates.
-
-    Attributes
-    ----------
-    opt : the optimizer whose outcomes are lowered
-    by : (n_groups,) how much the outcomes of each group are lowered
-    bounds : (n_candidates,) the bound of each candidate in the worst mix; nan if it failed
-    best : the candidate of the largest bound
-    """
+    """The bounds (n_candidates,) by an optimizer of outcomes lowered `by` (n_groups,); nan for a failure."""
 
     opt: drbo.Optimizer
     by: FloatArray
@@ -240,7 +229,7 @@ class Bounded:
         return int(np.nanargmax(self.bounds))
 
 
-def told(opt: drbo.Optimizer, groups: Groups, candidate: Candidate, suggestion: Any, by: Any = 0.0) -> None:
+def told(opt: drbo.Optimizer, groups: Groups, candidate: ScoredCandidate, suggestion: Any, by: Any = 0.0) -> None:
     """Tell an optimizer the mean scores of a candidate, lowered by `by`; `suggestion` is None if it was not asked."""
     of = candidate.action if suggestion is None else suggestion
     if candidate.mean is None:
@@ -253,7 +242,7 @@ def lowered(
     opt: drbo.Optimizer,
     make: Callable[[], drbo.Optimizer],
     groups: Groups,
-    candidates: Sequence[Candidate],
+    candidates: Sequence[ScoredCandidate],
     n_spread: int,
     widths: FloatArray,
 ) -> Bounded:
@@ -278,9 +267,87 @@ def lowered(
         made = Bounded(fresh, by, _bounds(fresh, candidates))
 
 
-def _bounds(opt: drbo.Optimizer, candidates: Sequence[Candidate]) -> FloatArray:
+def _bounds(opt: drbo.Optimizer, candidates: Sequence[ScoredCandidate]) -> FloatArray:
     question = opt.under()
     sound = [i for i, one in enumerate(candidates) if one.error is None]
     bounds = np.full(len(candidates), np.nan)
     bounds[sound] = [question.bound(candidates[i].action).value for i in sound]
     return bounds
+
+
+class Journal:
+    """A file with one line per finished candidate, from which a killed search goes on.
+
+    The first line says what is searched. Every further line has the scores of a candidate, and the facts that the
+    optimizer has gained since the line before.
+    """
+
+    def __init__(self, path: Any, search: Mapping[str, Any]) -> None:
+        self._path: Path | None = None if path is None else checked_path("resume", path)
+        self._search, self._facts = dict(search), 0
+
+    def begin(self, opt: drbo.Optimizer) -> list[ScoredCandidate]:
+        """Return the candidates of the file, whose facts the optimizer takes over. A new file gets its first line."""
+        if self._path is None:
+            return []
+        head = json.dumps(self._search, sort_keys=True)
+        with locked(self._path):
+            if not self._path.exists() or not self._path.stat().st_size:
+                write_atomically(self._path, head + "\n")
+                return []
+            text = self._path.read_text(encoding="utf-8")
+            lines = text.split("\n")
+            if lines.pop():  # a crash cut the last line
+                write_atomically(self._path, "".join(line + "\n" for line in lines))
+        name = printable(self._path)
+        try:
+            found, *rest = [dict(json.loads(line)) for line in lines]
+            shown = [line["candidate"] for line in rest]
+            records = [record for line in rest for record in line["facts"]]
+        except (ValueError, TypeError, KeyError) as error:
+            raise ValueError(f"resume={name!r} is not a file of a search: {error}") from None
+        if different := [key for key in self._search if found.get(key) != json.loads(head)[key]]:
+            raise ValueError(
+                f"resume={name!r} holds another search, which differs in {', '.join(different)}: give another file"
+            )
+        opt.replay(records)
+        self._facts = len(records)
+        actions = {result.id: result.action for result in opt.results}.values()
+        return [ScoredCandidate(action, **one) for action, one in zip(actions, shown, strict=True)]
+
+    def add(self, opt: drbo.Optimizer, candidate: ScoredCandidate) -> None:
+        """Append a candidate; it is on the disk when this returns."""
+        if self._path is None:
+            return
+        facts = opt.records(self._facts)
+        shown = {name: value for name, value in asdict(candidate).items() if name != "action"}  # the facts have it
+        line = json.dumps({"candidate": shown, "facts": facts})
+        with locked(self._path):
+            append(self._path, line + "\n")
+        self._facts += len(facts)
+
+
+def fingerprint(search: Any, task: FitTask, splits: list[Any], names: list[str]) -> dict[str, Any]:
+    """Return what must be equal for a search to go on from a file."""
+
+    def digest(*parts: Any) -> str:
+        made = hashlib.sha256()
+        for part in parts:
+            made.update(repr(None if part is None else np.asarray(part).tolist()).encode())
+        return made.hexdigest()[:16]
+
+    rows = [part for split in splits for part in split]
+    return {
+        "format": 1,
+        "estimator": repr(clone(search.estimator)),
+        "param_space": repr(search.param_space),
+        "ambiguity": repr(search.ambiguity),
+        "radius": None if search.radius is None else float(search.radius),
+        "scoring": task.score.name,
+        "z": float(search.z),
+        "contexts": digest(names, task.groups),
+        "y": digest(task.y),
+        "folds": digest(*rows),
+        "sample_weight": digest(task.weights),
+        "shape of X": list(np.shape(task.X)),
+    }

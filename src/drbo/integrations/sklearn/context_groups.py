@@ -81,10 +81,7 @@ class Groups:
         return {"contexts": samples, "setting": drbo.Simulator(radius=radius)}
 
     def split(self, n_splits: int, y: Any) -> PredefinedSplit:
-        """Return folds that hold the same share of every group and, if `y` is given, of every class in it.
-
-        Rows of a group and class keep their order, so a fold holds neighbours, as in `StratifiedKFold`.
-        """
+        """Return folds that hold the same share of every group and, if `y` is given, of every class in it."""
         assert self.of is not None
         classes = np.zeros(len(self.of), dtype=np.intp) if y is None else np.unique(y, return_inverse=True)[1].ravel()
         blocks = np.unique(np.stack([self.of, classes], axis=1), axis=0, return_inverse=True)[1].ravel()
@@ -145,10 +142,7 @@ def _labelled(where: str, values: Sequence[Any]) -> tuple[drbo.Categorical, Indi
 
 
 def _binned(where: str, values: Sequence[Any], bins: Any) -> tuple[drbo.Ordinal, Indices]:
-    """Return the bins of a numeric column as ordered labels, and the bin of each value.
-
-    `bins` is their number, for bins of equal numbers of rows, or the edges between them.
-    """
+    """Return the bins of a numeric column as ordered labels, and the bin of each value; `bins`: number or edges."""
     numbers = finite_array(where, values, ndim=1)
     if np.ndim(bins) == 0:
         count = whole_number("bins", bins, least=2)

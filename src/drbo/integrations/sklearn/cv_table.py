@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from drbo._messages import printable
-from drbo.integrations.sklearn.candidates import Candidate
+from drbo.integrations.sklearn.candidates import ScoredCandidate
 from drbo.integrations.sklearn.context_groups import Groups
 from drbo.integrations.sklearn.hyperparameters import Hyperparameters
 
 
 def table_of(
-    search: Any, space: Hyperparameters, groups: Groups, candidates: list[Candidate], bounds: Any
+    search: Any, space: Hyperparameters, groups: Groups, candidates: list[ScoredCandidate], bounds: Any
 ) -> dict[str, Any]:
     """Return `cv_results_`."""
     rows = [space.values(one.action) for one in candidates]
@@ -86,7 +86,7 @@ class TableLine:
     def __init__(self, shown: bool, wanted: int) -> None:
         self._shown, self._wanted, self._width = shown, wanted, 0
 
-    def show(self, candidates: list[Candidate], last: str = "") -> None:
+    def show(self, candidates: list[ScoredCandidate], last: str = "") -> None:
         """Write the numbers of finished and failed candidates, and the end of the line."""
         if not self._shown:
             return

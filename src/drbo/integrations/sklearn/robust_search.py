@@ -28,11 +28,13 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 import drbo
 from drbo.integrations.sklearn.candidates import (
     Bounded,
-    Candidate,
     FitTask,
-    Fold,
+    FoldScores,
+    Journal,
+    ScoredCandidate,
     chosen_next,
     failures,
+    fingerprint,
     fit_and_score,
     lowered,
     sizes,
@@ -41,7 +43,6 @@ from drbo.integrations.sklearn.candidates import (
 from drbo.integrations.sklearn.context_groups import Groups, Means, checked_z, widths
 from drbo.integrations.sklearn.cv_table import TableLine, in_words, table_of
 from drbo.integrations.sklearn.hyperparameters import Hyperparameters
-from drbo.integrations.sklearn.journal import Journal, fingerprint
 from drbo.integrations.sklearn.row_scores import PARTS, RowScore
 from drbo.validation import finite_array, flag, of_kind, whole_number
 
@@ -292,7 +293,9 @@ class RobustSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         problem = groups.problem(masses, radius)
         return drbo.Optimizer(space.box, ambiguity=ambiguity, seed=seed, **problem)
 
-    def _candidate(self, action: dict[str, Any], folds: list[Fold], score: RowScore, n_groups: int) -> Candidate:
+    def _candidate(
+        self, action: dict[str, Any], folds: list[FoldScores], score: RowScore, n_groups: int
+    ) -> ScoredCandidate:
         """Return what the folds of a candidate showed."""
         times = [one.fit_time for one in folds], [one.score_time for one in folds]
         means = [float(one.values @ one.weights / one.weights.sum()) if len(one.values) else math.nan for one in folds]
@@ -303,14 +306,14 @@ class RobustSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
                 for name in ("values", "weights", "groups", "clusters")
             )
             shown = Means.of(values, weights, at, clusters, score.least)
-            return Candidate(action, shown.mean.tolist(), shown.stderr.tolist(), means, *times)
+            return ScoredCandidate(action, shown.mean.tolist(), shown.stderr.tolist(), means, *times)
         if math.isfinite(self.error_score):
             value = float(self.error_score)
-            return Candidate(action, [value] * n_groups, [0.0] * n_groups, [value] * len(folds), *times, error)
-        return Candidate(action, None, None, means, *times, error)
+            return ScoredCandidate(action, [value] * n_groups, [0.0] * n_groups, [value] * len(folds), *times, error)
+        return ScoredCandidate(action, None, None, means, *times, error)
 
     def _raise_failure(
-        self, task: FitTask, space: Hyperparameters, candidates: list[Candidate], splits: list[Any]
+        self, task: FitTask, space: Hyperparameters, candidates: list[ScoredCandidate], splits: list[Any]
     ) -> None:
         """Fit the first candidate once more, to raise its error as it is: all candidates failed."""
         said = f"all {len(candidates)} candidates failed: {failures(candidates)}"
@@ -323,7 +326,7 @@ class RobustSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             raise
         raise ValueError(said)
 
-    def _conclude(self, bounded: Bounded, space: Hyperparameters, candidates: list[Candidate]) -> None:
+    def _conclude(self, bounded: Bounded, space: Hyperparameters, candidates: list[ScoredCandidate]) -> None:
         """Set the best candidate and its bound."""
         if n_failed := sum(one.error is not None for one in candidates):
             warnings.warn(
@@ -357,10 +360,7 @@ class RobustSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
     @property
     def profile_(self) -> drbo.analysis.RadiusProfile:
-        """What robustness costs on the present mix, and what it brings in the worst, for radii up to twice the set's.
-
-        The actions of the profile are the model's, and need not be among the candidates.
-        """
+        """The price of robustness on the present mix, and its gain in the worst, for radii up to twice the set's."""
         self._check_searched("profile_")
         question, radius = self.optimizer_.under(), self.recommendation_.radius
         return question.profile([0.0, 0.05, 0.1, 0.2] if radius == 0.0 else [0.0, radius / 2.0, radius, 2.0 * radius])
