@@ -94,7 +94,8 @@ def explain(found: ActionBound, action: Any, contexts: Sequence[Any], columns: S
         shift = min(max(expected - _worst_mean(found, expected), 0.0), rest)
         steps = np.cumsum([expected, -shift, shift - rest, -left_open, -found.untried]).tolist()
         of_shift, of_ignorance, of_gap, of_untried = (
-            units.stated_difference(above, below) for above, below in itertools.pairwise(steps)
+            units.stated_difference(above, below) + 0.0  # no minus before a zero
+            for above, below in itertools.pairwise(steps)
         )
         return Explanation(
             units.stated(expected),

@@ -17,7 +17,7 @@ from drbo.knowledge.snapshot import Snapshot
 from drbo.rounds.checked import Gap
 
 Verdict = Literal["checked", "extrapolated", "refuted"]
-_FAR = 3.0
+FAR = 3.0
 """An outcome this many deviations from its prediction is surprising."""
 _OUTLIER = 5.0
 """An outcome this many deviations from its prediction is pointed out."""
@@ -68,22 +68,23 @@ class Surprises:
     def of(cls, ahead: Ahead) -> Surprises:
         """Return the surprises among one-step-ahead errors."""
         tested = sum(number + 1 >= FIRST for number in ahead.results)
-        expected = 2.0 * float(ndtr(-_FAR)) * tested
+        expected = 2.0 * float(ndtr(-FAR)) * tested
         outliers = tuple(ahead.beyond(_OUTLIER))
-        return cls(tested, len(ahead.beyond(_FAR)), expected, outliers, ahead.refuted, ahead.corrected)
+        return cls(tested, len(ahead.beyond(FAR)), expected, outliers, ahead.refuted, ahead.corrected)
 
     @property
     def by_chance(self) -> float:
-        """The probability that a model that is right has at least so many outcomes beyond 3 deviations."""
-        return float(bdtrc(self.far - 1, self.tested, 2.0 * ndtr(-_FAR))) if self.far else 1.0
+        """The probability that a correct model has at least this many outcomes beyond 3 deviations."""
+        return float(bdtrc(self.far - 1, self.tested, 2.0 * ndtr(-FAR))) if self.far else 1.0
 
     def __str__(self) -> str:
         if not self.tested:
             return f"no prediction has been tested: predictions count from outcome {FIRST} on"
         expected = f"{self.expected:.1g}" if self.expected >= 0.1 else "fewer than 0.1"
+        them, were = ("it", "was") if self.far == 1 else ("them", "were")
         return (
-            f"{self.far} of the last {self.tested} outcomes were further than {_FAR:g} deviations from what the model "
-            f"had predicted before them, and {expected} were to be expected"
+            f"{self.far} of the last {self.tested} outcomes {were} further than {FAR:g} deviations from what the model "
+            f"had predicted before {them}, and {expected} were to be expected"
         )
 
 
@@ -137,8 +138,8 @@ def trust(
         found["refuted"] += [f"{surprises}: the model is too sure of itself", _remedy(ahead)]
     if gap.open:
         found["extrapolated"].append(
-            f"nobody has tried this action, or one near it, in conditions such as {readable(check.context)}; if these "
-            f"are as bad as the worst outcome so far, the bound is {stressed:.4g}, and the model's guess is {guess:.4g}"
+            f"nobody has tried this action, or one near it, in conditions such as {readable(check.context)}"
+            f"{_stress(guess, stressed)}"
         )
     widest = asked.state.largest_radius
     if asked.state.told_so_far and radius > _LARGER * widest:
@@ -157,6 +158,13 @@ def trust(
     verdict = next(one for one, reasons in found.items() if reasons)
     reasons = (*found["refuted"], *found["extrapolated"]) if verdict != "checked" else tuple(found["checked"])
     return Trust(verdict, reasons, guess, stressed, gap.untried, checks, surprises)
+
+
+def _stress(guess: float, stressed: float) -> str:
+    said, alone = f"{stressed:.4g}", f"{guess:.4g}"
+    if said == alone:
+        return f"; counting these as bad as the worst outcome so far does not change the bound, {said}"
+    return f"; if these are as bad as the worst outcome so far, the bound is {said}, and the model's guess is {alone}"
 
 
 def _remedy(ahead: Ahead) -> str:
@@ -180,10 +188,10 @@ def _results(numbers: list[int]) -> str:
 
 def _checked(ahead: Ahead, checks: int) -> str:
     if not checks:
-        return "evaluated where it would do worst, without a check of its own"
-    below = sum(error < -_FAR for error, one in zip(ahead.errors, ahead.verified, strict=True) if one)
-    times = "once" if checks == 1 else f"{checks} times"
+        return "tried in conditions like those of its worst case; no separate check was made"
+    below = sum(error < -FAR for error, one in zip(ahead.errors, ahead.verified, strict=True) if one)
+    count = "one evaluation" if checks == 1 else f"{checks} evaluations"
     if not below:
-        return f"checked {times} where it would do worst; all outcomes within the bound"
+        return f"{count} checked a recommended action where it would do worst; all outcomes within the bound"
     beyond = "one outcome was" if below == 1 else f"{below} outcomes were"
-    return f"checked {times} where it would do worst; {beyond} beyond the bound of the time"
+    return f"{count} checked a recommended action where it would do worst; {beyond} beyond the bound at that time"

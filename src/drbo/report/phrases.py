@@ -46,6 +46,10 @@ class Wording:
         """Return a value with its unit."""
         return in_unit(value, self.unit)
 
+    def change(self, value: float, beside: float) -> str:
+        """Return a difference of values of the size `beside`; what rounding hides in them prints as 0."""
+        return self.amount(0.0 if abs(value) < 1e-4 * abs(beside) else value)
+
     def better_by(self, difference: float) -> str:
         """Return an advantage in words: "lower by 3.2 EUR" for a cost."""
         higher = (difference >= 0.0) == self.maximize
