@@ -353,7 +353,12 @@ class Contents:
                 rows = () if own is None else own[chosen].tolist()
                 marks.append(Points(x, y, name, color, low=below, high=above, rows=rows))
         alt = "outcomes against their leave-one-out predictions"
-        drawn = Figure(marks, Axis(self.words.axis), Axis("predicted from the others"), alt)
+        drawn = Figure(
+            marks,
+            Axis(self.words.axis),
+            Axis(f"predicted from the others{self.words.axis.removeprefix(self.words.name)}"),
+            alt,
+        )
         r = self.recommended
         tested = "" if r is None else as_sentence(str(came_true(r)))
         return {"sentence": f"{tested} In the picture {found}.".strip(), "figure": drawn}
