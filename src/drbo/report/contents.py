@@ -250,11 +250,11 @@ class Contents:
         for stop, at in zip(stops, drawn.scales()[0].at(radii).tolist(), strict=True):
             stop["at"] = percent(at)
         different = len({words(s["action"]) for s in stops})
-        deployed = f"{different} different actions" if different > 1 else "the same action at every radius"
+        deployed = f"{different} different actions would" if different > 1 else "One and the same action would"
         sentence = (
             f"The radius says how far conditions may shift. This run uses {present:.3g}, which is "
-            f"{present / diameter:.0%} of the largest that makes a difference. Over the whole dial, {deployed} would "
-            f"be deployed. {self._model_alone(r)}"
+            f"{present / diameter:.0%} of the largest that makes a difference. {deployed} be "
+            f"deployed over the whole dial. {self._model_alone(r)}"
         )
         if candidates is not None:
             sentence += f" Only {len(candidates)} of the evaluated actions were considered."

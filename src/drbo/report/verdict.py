@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
+from drbo._messages import printable
 from drbo.analysis import Recommendation
 from drbo.analysis.answers import FEW_ROWS
 from drbo.analysis.edges import LEAST_GAIN
@@ -83,7 +84,7 @@ class Verdict:
 
 def verdict(r: Recommendation, outcomes: Sequence[float], dimensions: int, words: Wording) -> Verdict:
     """Return the verdict on a recommendation, given all outcomes and the number of parameters and conditions."""
-    found = [_enough(r, outcomes, dimensions, words), came_true(r), _worst_case(r), *_limits(r), *_others(r)]
+    found = [_enough(r, outcomes, dimensions, words), came_true(r), _worst_case(r), *_limits(r), *_others(r, words)]
     return Verdict(tuple(found))
 
 
@@ -158,9 +159,13 @@ def _limits(r: Recommendation) -> list[Finding]:
     return found
 
 
-def _others(r: Recommendation) -> list[Finding]:
+def _others(r: Recommendation, words: Wording) -> list[Finding]:
     """Return whether ranges limit the action, whether it is likely to fail, and whether the reference is small."""
-    found = [Finding(Light.AMBER, f"The parameter {' '.join(str(edge).split())}.") for edge in r.edges]
+    found = []
+    for edge in r.edges:
+        text = f"The parameter {printable(edge.name)} is at the {edge.side} edge of its range, {edge.value:.4g}."
+        gain = f"at {edge.wider:.4g} the bound would be about {words.amount(edge.gain)} better, by its slope"
+        found.append(Finding(Light.AMBER, text, f"Widen the range if you can: {gain}."))
     if not found:
         found.append(Finding(Light.GREEN, "No parameter is held back by the edge of its range."))
     if r.success is not None and r.success < THRESHOLDS["likely to work"]:
