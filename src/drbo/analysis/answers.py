@@ -428,7 +428,9 @@ class TargetRecommendation:
         statement = f"{own.statement_of(self.target)} on average in every distribution {own.set_words}"
         lines = [*own.doubts(), wrapped(f"deploy {readable(self.action)}"), wrapped(statement), *own.failures()]
         if 0.0 < self.fragility < np.inf:
-            lines.append(wrapped(f"beyond, at most {self.fragility:.4g} {more} than the target per unit of radius"))
+            lines.append(
+                wrapped(f"beyond that, at most {self.fragility:.4g} {more} than the target per unit of radius")
+            )
         return "\n".join(lines)
 
     __repr__ = __str__

@@ -114,7 +114,7 @@ def _grows(column: object, label: object) -> bool:
 def _reweighted(told: RadiusExplanation) -> list[str]:
     """Return what a set without positions allows for."""
     if told.replaced is not None:
-        return [f"up to {told.replaced:.2g} of all cases are replaced by the worst there are"]
+        return [f"up to {told.replaced:.2g} of all cases are replaced by the worst possible cases"]
     if told.likelier:
         one = told.likelier[0]
         return [f"the worst {one.share:.0%} of cases become up to {one.most / one.share:.3g} times as frequent"]
