@@ -119,7 +119,7 @@ class Contents:
         if self.large:
             return ""
         left = self.opt.under().regret_bound()
-        if not math.isfinite(left.value):
+        if not math.isfinite(left.value) or left.reachable in self.opt.configuration.objective.range:
             return "Too little is known yet to say how much better another action could be."
         word = "guaranteed" if left.claim.proven else "estimated"
         how = "all actions were considered" if left.exhaustive else "as far as a search found"

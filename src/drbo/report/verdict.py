@@ -129,8 +129,12 @@ def came_true(r: Recommendation) -> Finding:
     if own.by_chance < THRESHOLDS["chance of surprises"]:
         remedy = "Look at these results. If they are right, the bounds are probably too narrow."
         return Finding(Light.AMBER, f"{said}: this is more than chance explains.", remedy)
-    if not own.far:
-        said = f"None of the last {own.tested} outcomes was further than 3 deviations from its prediction"
+    if own.far:
+        were = "was" if own.far == 1 else "were"
+        far = f"{own.far} of the last {own.tested} outcomes {were} further than {FAR:g} deviations from its prediction"
+        chance = f"a model that is right has this many with a probability of {own.by_chance:.0%}"
+        return Finding(Light.GREEN, f"Most predictions came true. {far}; {chance}.")
+    said = f"None of the last {own.tested} outcomes was further than {FAR:g} deviations from its prediction"
     return Finding(Light.GREEN, f"Predictions came true. {said}.")
 
 
