@@ -131,7 +131,7 @@ def came_true(r: Recommendation) -> Finding:
         return Finding(Light.AMBER, f"{said}: this is more than chance explains.", remedy)
     if own.far:
         were = "was" if own.far == 1 else "were"
-        far = f"{own.far} of the last {own.tested} outcomes {were} further than {FAR:g} deviations from its prediction"
+        far = f"{own.far} of the last {own.tested} outcomes {were} further than {FAR:g} deviations from the prediction"
         chance = f"a model that is right has this many with a probability of {own.by_chance:.0%}"
         return Finding(Light.GREEN, f"Most predictions came true. {far}; {chance}.")
     said = f"None of the last {own.tested} outcomes was further than {FAR:g} deviations from its prediction"
