@@ -1,4 +1,4 @@
-"""What changed between two runs, or between two moments of one run: the decision, its bound, and the reason."""
+"""What changed between two runs, or between two states of one run: the decision, its bound, and the reason."""
 
 from __future__ import annotations
 

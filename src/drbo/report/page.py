@@ -28,7 +28,7 @@ def write(
 ) -> Path:
     """Write the page of an optimizer to a file, and return its path; the default of `title` is the file's name.
 
-    `against` is another run, or an earlier moment of this one; the page then says what changed.
+    `against` is another run, or an earlier state of this one; the page then says what changed.
     """
     validation.of_kind("opt", opt, Optimizer, "an Optimizer")
     if against is not None:
