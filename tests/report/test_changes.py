@@ -1,5 +1,7 @@
 """Two runs, or two moments of one: what changed, and why."""
 
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -61,3 +63,19 @@ def test_a_run_without_an_outcome(tmp_path: Path) -> None:
     assert "Only one of the two has a recommendation." in path.read_text(encoding="utf-8")
     with pytest.raises(TypeError, match="against must be an Optimizer"):
         write(run(0), tmp_path / "page.html", against="run.json")  # type: ignore[arg-type]
+
+
+def test_the_same_action_with_another_bound_has_a_reason() -> None:
+    now, before = (Contents(run(9, radius=radius)) for radius in (0.4, 0.0))
+    assert now.recommended is not None
+    assert before.recommended is not None
+    before.recommended = replace(before.recommended, action=now.recommended.action)
+    parts = [one.recommended.explain() for one in (now, before)]  # type: ignore[union-attr]
+    said = changes(now, before)["sentence"]
+    assert "The recommended action is the same." in said
+    amounts = re.search(
+        r"The largest difference is the cost of [^:]*: ([-\d.e]+) in this run and ([-\d.e]+) in the", said
+    )
+    assert amounts
+    most = max(abs(getattr(parts[0], n) - getattr(parts[1], n)) for n in ("shift", "ignorance", "untried", "expected"))
+    assert abs(float(amounts[1]) - float(amounts[2])) == pytest.approx(most, rel=1e-2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from drbo import Optimizer
@@ -69,8 +70,11 @@ def _decision(now: Contents, before: Contents) -> list[str]:
     if now.words != before.words:
         return ["The two runs have different outcomes, so their bounds cannot be compared."]
     if words(row(new.action, "action")) == words(row(old.action, "action")):
-        moved = now.words.amount(old.value), now.words.amount(new.value)
-        return [f"The recommended action is the same. Its bound went from {moved[0]} to {moved[1]}."]
+        amounts = now.words.amount(new.value), now.words.amount(old.value)
+        return [
+            f"The recommended action is the same. Its bound is {amounts[0]} in this run and {amounts[1]} in the other.",
+            *_largest_change(now, before),
+        ]
     said = ["The recommended action is different."]
     try:
         by_now, by_then = now.opt.bound(old.action).value, before.opt.bound(new.action).value
@@ -85,3 +89,22 @@ def _decision(now: Contents, before: Contents) -> list[str]:
     learned = abs(by_now - old.value) > abs(new.value - by_now)
     reason = "what this run knows about the other run's action" if learned else "the better action of this run"
     return [*said, f"Most of the change comes from {reason}."]
+
+
+def _largest_change(now: Contents, before: Contents) -> list[str]:
+    """Return the part of the bound of the same action that differs most; nothing if no part is finite or differs."""
+    assert now.recommended is not None  # the caller looked
+    assert before.recommended is not None
+    new, old = now.recommended.explain(), before.recommended.explain()
+    parts = {
+        f"the expected {now.words.name} on a usual day": (new.expected, old.expected),
+        "the cost of a shift of the conditions": (new.shift, old.shift),
+        "the cost of the model's own uncertainty": (new.ignorance, old.ignorance),
+        "the cost of conditions that nobody has tried": (new.untried, old.untried),
+    }
+    changes = {name: abs(a - b) for name, (a, b) in parts.items() if math.isfinite(a - b)}
+    name = max(changes, key=lambda one: changes[one], default=None)
+    if name is None or changes[name] == 0.0:
+        return []
+    here, there = (now.words.amount(value) for value in parts[name])
+    return [f"The largest difference is {name}: {here} in this run and {there} in the other."]
