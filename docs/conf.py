@@ -23,6 +23,17 @@ html_theme = "furo"
 html_title = f"drbo {release}"
 exclude_patterns = ["stories/*.txt"]
 html_show_sphinx = False
+templates_path = ["_templates"]
+html_sidebars = {
+    "**": [
+        "sidebar/brand.html",
+        "sidebar/versions.html",  # ours
+        "sidebar/search.html",
+        "sidebar/scroll-start.html",
+        "sidebar/navigation.html",
+        "sidebar/scroll-end.html",
+    ]
+}
 pygments_style = "friendly"
 
 autodoc_mock_imports = ["botorch", "gpytorch", "torch", "mlflow", "ray"]  # large, and not needed to read a docstring

@@ -27,7 +27,7 @@ p { margin: 3px 0; }
 def main() -> None:
     """Print the page from a browser."""
     text = (DOCS / "cheat_sheet.md").read_text()
-    text = re.sub(r"^One page; as a .*\n", "", text, flags=re.MULTILINE).replace("  # fmt: skip", "")
+    text = re.sub(r"^One page, also as a .*\n", "", text, flags=re.MULTILINE).replace("  # fmt: skip", "")
     body = MarkdownIt("commonmark").enable("table").render(text)
     with sync_playwright() as playwright:
         found = shutil.which("chromium") or shutil.which("google-chrome")

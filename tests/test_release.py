@@ -125,4 +125,6 @@ def test_the_site_of_each_version_has_a_folder(tmp_path: Path) -> None:
     assert [page(f"{name}/index.html") for name in ("dev", "0.9.0", "0.10.0")] == ["d", "b", "c"]
     assert "url=0.10.0/" in page("index.html")
     assert json.loads(page("versions.json")) == ["dev", "0.10.0", "0.9.0"]
+    menu = (ROOT / "docs" / "_templates" / "sidebar" / "versions.html").read_text(encoding="utf-8")
+    assert '"../versions.json"' in menu
     assert "README.md" not in git(far, "ls-tree", "--name-only", "gh-pages")

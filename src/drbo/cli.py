@@ -149,7 +149,7 @@ def report(
     study: Annotated[str | None, typer.Option(help="The study in --storage; optional if there is only one.")] = None,
     title: Annotated[str | None, typer.Option(help="Title of the page; default: the name of the output.")] = None,
     against: Annotated[
-        Path | None, typer.Option(help="File of another run, or of an earlier moment: the page says what changed.")
+        Path | None, typer.Option(help="File of another run, or of an earlier state: the page says what changed.")
     ] = None,
     classes: Classes = None,
     as_json: Json = False,

@@ -60,7 +60,9 @@ def test_conditions_in_which_nobody_tried_the_action_are_extrapolated(tried: lis
         assert first.startswith(
             f"nobody has tried this action, or one near it, in conditions such as {r.check.context[0]:.4g}"
         )
-        assert f"the bound is {r.trust.stressed:.4g}, and the model's guess is {r.trust.guess:.4g}" in first
+        stressed, guess = (f"{bound:.4g}" for bound in (r.trust.stressed, r.trust.guess))
+        said = f"the bound is {stressed}, and the model's guess is {guess}"
+        assert (said if stressed != guess else f"does not change the bound, {guess}") in first
         assert how == f"to check, evaluate {r.check}"
         assert str(r).startswith("extrapolated: ")
 
@@ -193,8 +195,9 @@ def test_checks_are_counted_and_their_misses_too() -> None:
             )
             r = opt.recommend()
     assert r.trust.verdict == "checked"
-    times = "once" if verified == 1 else f"{verified} times"
-    assert r.trust.reasons[0] == f"checked {times} where it would do worst; all outcomes within the bound"
+    count = "one evaluation" if verified == 1 else f"{verified} evaluations"
+    said = f"{count} checked a recommended action where it would do worst; all outcomes within the bound"
+    assert r.trust.reasons[0] == said
     assert r.trust.reasons[0] in str(r).replace("\n  ", " ")
 
 
@@ -203,7 +206,7 @@ def test_without_a_check_of_its_own() -> None:
     opt.ask()
     r = opt.recommend()
     assert (r.trust.verdict, r.trust.checks) == ("checked", 0)
-    assert r.trust.reasons == ("evaluated where it would do worst, without a check of its own",)
+    assert r.trust.reasons == ("tried in conditions like those of its worst case; no separate check was made",)
     assert str(r.trust) == f"checked: {r.trust.reasons[0]}"
 
 

@@ -95,8 +95,8 @@ def test_a_late_change_is_found_and_dated() -> None:
     assert 150 <= told.at <= 200
     assert 100 <= told.since <= told.at
     assert told.evidence >= 1 / 0.05
-    assert f"Alarm with context {told.at}" in str(told)
-    assert "has left the set" in str(told)
+    assert f"Alarm at context {told.at}" in str(told)
+    assert "have left the set" in str(told)
     before = opt.watch(arrived[:150])
     assert not before.alarm
     assert before.at is before.since is None

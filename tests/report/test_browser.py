@@ -354,7 +354,7 @@ def test_a_page_of_two_runs(chromium: Any, reports: Reports, tmp_path: Path) -> 
     earlier.replay(opt.records()[:8])
     opened = Opened(chromium, write(opt, tmp_path / "two.html", against=earlier), PHONE)
     text = opened.page.locator("#changes").inner_text()
-    assert "an earlier moment of this one: 4 evaluations since then" in text
+    assert "an earlier state of this run: 4 evaluations came since then" in text
     assert opened.page.locator(".compared tbody tr").first.inner_text().split() == ["evaluations", "8", "12"]
     assert opened.page.evaluate("document.documentElement.scrollWidth") <= PHONE
     assert opened.quiet(), opened.errors

@@ -1,5 +1,7 @@
 """Two runs, or two moments of one: what changed, and why."""
 
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -28,8 +30,10 @@ def same_time(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_two_moments_of_one_run() -> None:
     now, before = run(9), run(6)
     found = changes(Contents(now), Contents(before))
-    assert found["sentence"].startswith("The other run is an earlier moment of this one: 3 evaluations since then.")
-    assert changes(Contents(before), Contents(now))["sentence"].startswith("The other run is a later moment")
+    assert found["sentence"].startswith(
+        "The other file is an earlier state of this run: 3 evaluations came since then."
+    )
+    assert changes(Contents(before), Contents(now))["sentence"].startswith("The other file is a later state")
     rows = {name: (was, this) for name, was, this in found["rows"]}
     assert rows["evaluations"] == ("6", "9")
     assert rows["x"] == tuple(f"{opt.recommend().action['x']:.4g}" for opt in (before, now))
@@ -40,13 +44,18 @@ def test_two_moments_of_one_run() -> None:
 
 def test_two_runs_with_other_arguments() -> None:
     found = changes(Contents(run(6, radius=0.4)), Contents(run(6)))
-    assert "setting is now Simulator(" in found["sentence"]
-    assert "histories of their own" not in found["sentence"]  # the same results
+    assert "The argument setting is Simulator(" in found["sentence"]
+    assert found["sentence"].startswith("Both files have the same 6 evaluations.")
     other = Optimizer(Box(y=(0.0, 1.0)), {"a": 1, "b": 1}, setting=Simulator(radius=0.1, pick="uncertain"))
     other.tell({"y": 0.2}, 1.0, context="a")
     said = changes(Contents(run(3)), Contents(other))["sentence"]
-    assert "histories of their own, with 3 and 1 evaluations" in said
-    assert "choose among different actions" in said
+    assert "two separate runs: this one has 3 evaluations, the other has 1 evaluation." in said
+    assert "different outcomes, so their bounds cannot be compared" in said  # one is minimised, the other maximised
+    other = Optimizer(
+        Box(y=(0.0, 1.0)), {"a": 1, "b": 1}, setting=Simulator(radius=0.1, pick="uncertain"), maximize=False
+    )
+    other.tell({"y": 0.2}, 1.0, context="a")
+    assert "choose among different actions" in changes(Contents(run(3)), Contents(other))["sentence"]
 
 
 def test_a_run_without_an_outcome(tmp_path: Path) -> None:
@@ -54,3 +63,19 @@ def test_a_run_without_an_outcome(tmp_path: Path) -> None:
     assert "Only one of the two has a recommendation." in path.read_text(encoding="utf-8")
     with pytest.raises(TypeError, match="against must be an Optimizer"):
         write(run(0), tmp_path / "page.html", against="run.json")  # type: ignore[arg-type]
+
+
+def test_the_same_action_with_another_bound_has_a_reason() -> None:
+    now, before = (Contents(run(9, radius=radius)) for radius in (0.4, 0.0))
+    assert now.recommended is not None
+    assert before.recommended is not None
+    before.recommended = replace(before.recommended, action=now.recommended.action)
+    parts = [one.recommended.explain() for one in (now, before)]  # type: ignore[union-attr]
+    said = changes(now, before)["sentence"]
+    assert "The recommended action is the same." in said
+    amounts = re.search(
+        r"The largest difference is the cost of [^:]*: ([-\d.e]+) in this run and ([-\d.e]+) in the", said
+    )
+    assert amounts
+    most = max(abs(getattr(parts[0], n) - getattr(parts[1], n)) for n in ("shift", "ignorance", "untried", "expected"))
+    assert abs(float(amounts[1]) - float(amounts[2])) == pytest.approx(most, rel=1e-2)

@@ -260,7 +260,7 @@ class Recommendation:
     action, action_index : the action in the user's form, and its index in a finite set
     value : the bound: in every distribution of the set the expected reward is at least this (at most, for an outcome to
         minimise) if the confidence bound holds (`TheoreticalBeta`: with probability 1 - delta). For a model that
-        learns, conditions in which nobody has tried the action count as bad as the worst outcome so far
+        learns, conditions in which nobody has tried the action count as worse than the model says
     gap : the largest amount by which the worst case may be better than `value`: the worst one found is `value` + `gap`
         (for a cost, `value` - `gap`). Rounding error on finite sets of contexts; unfinished branch and bound on a range
     weights : (n_contexts,) the worst distribution for the action
@@ -362,7 +362,7 @@ class Recommendation:
         """The bound as text: "guaranteed: at least 3.2"."""
         word = word_of(self.claim, self.trusted)
         if word == "a guess" and self.trust.verdict == "extrapolated" and self.value == self.trust.stressed:
-            # It counts untried conditions as bad as the worst outcome so far, unless that changes nothing.
+            # It allows for bad outcomes in untried conditions, unless that changes nothing.
             word = "estimated" if self.trust.stressed != self.trust.guess else word
         return self._reaching(word, self.value)
 
@@ -428,7 +428,9 @@ class TargetRecommendation:
         statement = f"{own.statement_of(self.target)} on average in every distribution {own.set_words}"
         lines = [*own.doubts(), wrapped(f"deploy {readable(self.action)}"), wrapped(statement), *own.failures()]
         if 0.0 < self.fragility < np.inf:
-            lines.append(wrapped(f"beyond, at most {self.fragility:.4g} {more} than the target per unit of radius"))
+            lines.append(
+                wrapped(f"beyond that, at most {self.fragility:.4g} {more} than the target per unit of radius")
+            )
         return "\n".join(lines)
 
     __repr__ = __str__

@@ -141,8 +141,8 @@ def backtest_radius(
     rules : rules of `drbo.radius` and numbers: one, a sequence, or a mapping from names
     horizon : how far ahead the radius must hold: a number of contexts or, if samples have times, a duration such as
         "90D". Origins are one horizon apart, at most 50 of them
-    first : the least past at an origin, likewise; the default is a year if samples have times that cover two, otherwise
-        a third of the samples
+    first : the shortest past at an origin, in the same units as `horizon`; the default is a year if samples have
+        times that cover two years, otherwise a third of the samples
     optimizer : an `Optimizer` with outcomes: the table then has the loss of its bound at each median radius
     """
     validation.of_kind("samples", samples, Samples, "Samples of past conditions")

@@ -70,8 +70,8 @@ class Comparison:
     worst : a lower bound of the difference in the worst distribution of the set
     complete : whether `worst` covers the whole set. False if contexts have a range or were compressed: `worst` then
         covers distributions on the atoms alone
-    untried : those of the two actions that nobody has evaluated, nor one near them, in the user's form; the difference
-        is then a guess
+    untried : the actions of the two that nobody has evaluated, or one near them, in the user's form; the difference is
+        then a guess
     unit : of the outcome; None if not given
     """
 
@@ -92,7 +92,7 @@ class Comparison:
         ]
         if self.untried:
             nobody = " and ".join(readable(action) for action in self.untried)
-            lines.insert(0, f"extrapolated: nobody has evaluated {nobody}, nor an action near it; this is a guess")
+            lines.insert(0, f"extrapolated: nobody has evaluated {nobody}, or an action near it; this is a guess")
         return "\n".join(wrapped(line) for line in lines)
 
     __repr__ = __str__

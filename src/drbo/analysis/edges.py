@@ -25,7 +25,7 @@ _AT = 1e-6
 """A coordinate is at an edge up to this share of the range."""
 _WIDER = 0.1
 """The share of its range by which a parameter is widened."""
-_LEAST = 0.01
+LEAST_GAIN = 0.01
 """Smallest gain that is reported, as a share of the amplitude of f."""
 
 
@@ -71,7 +71,7 @@ def edges_of(space: Space, action: Point, ball: Ball, bound: Bound, units: Units
         step = max(_WIDER, float(space.spacings[i]))
         gain = step * float(gradient @ move)
         better = units.stated_difference(now + gain, now)
-        if gain <= _LEAST * bound.amplitude or not better > 0.0:
+        if gain <= LEAST_GAIN * bound.amplitude or not better > 0.0:
             continue
         value = space.decode(action)[name]
         position = space.origin[i] + (x[i] + outwards * step) * space.units[i]

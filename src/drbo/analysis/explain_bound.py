@@ -46,7 +46,7 @@ class ActionBound:
     assumed_noise : a noise that the bound assumes because no outcome shows it, in the model's units; None if shown
     given : the known part of the context; None if nothing is known
     asked : the query of the bound
-    gap : what conditions could cost in which nobody has tried the action
+    gap : the possible cost of conditions in which nobody has tried the action
     """
 
     action: Point
@@ -69,7 +69,7 @@ class ActionBound:
 
     @property
     def lower(self) -> float:
-        """The bound, which counts untried conditions as bad as the worst outcome so far."""
+        """The bound, which allows for bad outcomes in untried conditions."""
         return self.certificate.lower_bound - self.untried
 
 
@@ -94,7 +94,8 @@ def explain(found: ActionBound, action: Any, contexts: Sequence[Any], columns: S
         shift = min(max(expected - _worst_mean(found, expected), 0.0), rest)
         steps = np.cumsum([expected, -shift, shift - rest, -left_open, -found.untried]).tolist()
         of_shift, of_ignorance, of_gap, of_untried = (
-            units.stated_difference(above, below) for above, below in itertools.pairwise(steps)
+            units.stated_difference(above, below) + 0.0  # no minus before a zero
+            for above, below in itertools.pairwise(steps)
         )
         return Explanation(
             units.stated(expected),
@@ -128,11 +129,11 @@ def _corner(found: ActionBound, contexts: Sequence[Any], columns: Sequence[Colum
         return ""
     at = int(np.argmax(np.where(extreme, gained, -1.0)))
     text = (
-        f"{share:.1%} of the mass makes this worst case: it is sent to the edge of the past, such as "
-        f"{readable(contexts[at])}, and the other days stay"
+        f"this worst case moves only {share:.1%} of the mass, to the edge of the past, such as "
+        f"{readable(contexts[at])}; the other days stay"
     )
     if order == 1.0:
-        text += "; with order=2 more days move, less far, and with order=math.inf all do"
+        text += "; with order=2 more days move, less far; with order=math.inf all days move"
     return text
 
 

@@ -55,7 +55,7 @@ def against_radius(radii: FloatArray, lines: Mapping[str, Mapping[str, FloatArra
             there = order[np.isfinite(radii[order]) & np.isfinite(values[order])]
             axes.plot(radii[there], values[there], "o-", color=colour, markersize=4, label=name)
         if mark is not None and np.isfinite(mark):
-            axes.axvline(mark, color="0.6", linestyle="--", linewidth=1, label="radius of now")
+            axes.axvline(mark, color="0.6", linestyle="--", linewidth=1, label="present radius")
         axes.set(title=title, xlabel="radius")
         axes.legend(frameon=False)
     return figure

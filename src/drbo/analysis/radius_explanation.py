@@ -203,12 +203,12 @@ class RadiusExplanation:
             lines.insert(0, "Shifts of this size, for example:")
             lines.append("Shifts of this size are covered, and so are others that hurt more.")
         if self.replaced is not None:
-            lines.append(f"{_percent(self.replaced)} of the days may be replaced by any others, the worst there are.")
+            lines.append(f"{_percent(self.replaced)} of the days may be replaced by the worst possible days.")
         if self.likelier:
-            lines.append("The set holds distributions that make")
+            lines.append("Some distributions of the set make")
             lines += [f"  {one}" for one in self.likelier]
         if self.stays:
-            lines.append("Only days that were seen can happen in it: a shift of all days is infinitely far away.")
+            lines.append("Only days that were seen can happen: a shift of all days is infinitely far away.")
         return lines
 
     def _past(self) -> list[str]:
@@ -225,12 +225,12 @@ class RadiusExplanation:
             lines.append(f"  and {len(further) - 5} more")
         lines.append(f"Windows of {days} drawn at random from the whole past do so in {self.by_chance:.0%} of cases.")
         if self.block > 1:
-            alike = f"One day resembles the next (autocorrelation {self.resemblance:.2f}): a rule for the radius"
+            lines.append(f"One day resembles the next (autocorrelation {self.resemblance:.2f}).")
             if len(further) <= self.by_chance * len(self.windows):
-                lines.append(f'{alike} needs block="auto".')
+                lines.append('A rule for the radius needs block="auto".')
             else:
                 lines += [
-                    f'{alike} with block="auto" takes such runs for chance,',
-                    "and the past moved further than chance. `drbo.backtest_radius` says which rule would have held.",
+                    'A rule with block="auto" treats such runs as chance, but the past moved further than that.',
+                    "`drbo.backtest_radius` says which rule would have held.",
                 ]
         return lines + seen

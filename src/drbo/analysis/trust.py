@@ -72,16 +72,17 @@ class Surprises:
 
     @property
     def by_chance(self) -> float:
-        """The probability that a model that is right has at least so many outcomes beyond 3 deviations."""
+        """The probability that a correct model has at least this many outcomes beyond 3 deviations."""
         return float(bdtrc(self.far - 1, self.tested, 2.0 * ndtr(-FAR))) if self.far else 1.0
 
     def __str__(self) -> str:
         if not self.tested:
             return f"no prediction has been tested: predictions count from outcome {FIRST} on"
         expected = f"{self.expected:.1g}" if self.expected >= 0.1 else "fewer than 0.1"
+        them, were = ("it", "was") if self.far == 1 else ("them", "were")
         return (
-            f"{self.far} of the last {self.tested} outcomes were further than {FAR:g} deviations from what the model "
-            f"had predicted before them, and {expected} were to be expected"
+            f"{self.far} of the last {self.tested} outcomes {were} further than {FAR:g} deviations from what the model "
+            f"had predicted before {them}, and {expected} were to be expected"
         )
 
 
@@ -135,8 +136,8 @@ def trust(
         found["refuted"] += [f"{surprises}: the model is too sure of itself", _remedy(ahead)]
     if gap.open:
         found["extrapolated"].append(
-            f"nobody has tried this action, or one near it, in conditions such as {readable(check.context)}; with bad "
-            f"outcomes there the bound is {stressed:.4g}, and the model's guess is {guess:.4g}"
+            f"nobody has tried this action, or one near it, in conditions such as {readable(check.context)}"
+            f"{_stress(guess, stressed)}"
         )
     widest = asked.state.largest_radius
     if asked.state.told_so_far and radius > _LARGER * widest:
@@ -155,6 +156,13 @@ def trust(
     verdict = next(one for one, reasons in found.items() if reasons)
     reasons = (*found["refuted"], *found["extrapolated"]) if verdict != "checked" else tuple(found["checked"])
     return Trust(verdict, reasons, guess, stressed, gap.untried, checks, surprises)
+
+
+def _stress(guess: float, stressed: float) -> str:
+    said, alone = f"{stressed:.4g}", f"{guess:.4g}"
+    if said == alone:
+        return f"; bad outcomes there would not change the bound of {said}"
+    return f"; with bad outcomes there the bound is {said}, and the model's guess is {alone}"
 
 
 def _remedy(ahead: Ahead) -> str:
@@ -178,10 +186,10 @@ def _results(numbers: list[int]) -> str:
 
 def _checked(ahead: Ahead, checks: int) -> str:
     if not checks:
-        return "evaluated where it would do worst, without a check of its own"
+        return "tried in conditions like those of its worst case; no separate check was made"
     below = sum(error < -FAR for error, one in zip(ahead.errors, ahead.verified, strict=True) if one)
-    times = "once" if checks == 1 else f"{checks} times"
+    count = "one evaluation" if checks == 1 else f"{checks} evaluations"
     if not below:
-        return f"checked {times} where it would do worst; all outcomes within the bound"
+        return f"{count} checked a recommended action where it would do worst; all outcomes within the bound"
     beyond = "one outcome was" if below == 1 else f"{below} outcomes were"
-    return f"checked {times} where it would do worst; {beyond} beyond the bound of the time"
+    return f"{count} checked a recommended action where it would do worst; {beyond} beyond the bound at that time"

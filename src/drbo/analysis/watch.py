@@ -74,10 +74,10 @@ class Watch:
                 f"The evidence against it is {self.evidence:.3g}; an alarm needs {1.0 / self.alpha:.3g}."
             )
         return (
-            f"Alarm with context {self.at}: what arrives has left the set. "
-            f"It holds every distribution {self.set_words}.\n"
-            f"The evidence counts from context {self.since} on. It is {self.evidence:.3g} after {n} contexts: inside "
-            f"the set as much has a probability of at most {chance:.2g} (alpha = {self.alpha:g})."
+            f"Alarm at context {self.at}: the contexts have left the set. "
+            f"The set holds every distribution {self.set_words}.\n"
+            f"The evidence counts from context {self.since} on. It is {self.evidence:.3g} after {n} contexts. Inside "
+            f"the set, evidence this strong has a probability of at most {chance:.2g} (alpha = {self.alpha:g})."
         )
 
 

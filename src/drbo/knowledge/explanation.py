@@ -164,7 +164,7 @@ class Explanation:
     left_open : the gap that unfinished branch and bound left in a continuous range of contexts
     columns : the conditions under the reference and in the worst distribution, per column
     evaluation : the evaluation of this action that reduces `ignorance` most; None if there is none
-    untried : the cost of conditions in which nobody has tried the action, counted as bad as the worst outcome so far
+    untried : the cost of conditions in which nobody has tried the action (`drbo.rounds.checked.Gap`)
     unit : of the outcome; None if not given
     corner : a sentence, if a small share of the mass at the edge of the past makes the worst case; otherwise empty
     """

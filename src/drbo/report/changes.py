@@ -1,7 +1,8 @@
-"""What changed between two runs, or between two moments of one: what was decided, on what grounds, and why."""
+"""What changed between two runs, or between two states of one run: the decision, its bound, and the reason."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from drbo import Optimizer
@@ -27,18 +28,20 @@ def changes(now: Contents, before: Contents) -> dict[str, Any]:
     return {"sentence": " ".join(said), "rows": rows}
 
 
-_ROWS = {"on a usual day": "usual", "under a shift": "shifted", "the shift": "shifted_if", "bound is": "word"}
+_ROWS = {"on a usual day": "usual", "under a shift": "shifted", "the shift": "shifted_if", "the bound is": "word"}
 """Names in the table, and of the answers."""
 
 
 def _history(now: Optimizer, before: Optimizer) -> str:
     """Return how the two histories are related."""
     mine, theirs = now.records(), before.records()
+    if mine == theirs:
+        return f"Both files have the same {_more(now.n_told)}."
     if mine[: len(theirs)] == theirs:
-        return f"The other run is an earlier moment of this one: {_more(now.n_told - before.n_told)} since then."
+        return f"The other file is an earlier state of this run: {_more(now.n_told - before.n_told)} came since then."
     if theirs[: len(mine)] == mine:
-        return f"The other run is a later moment of this one: {_more(before.n_told - now.n_told)} by then."
-    return f"The two runs have histories of their own, with {now.n_told} and {before.n_told} evaluations."
+        return f"The other file is a later state of this run: it has {_more(before.n_told - now.n_told)} more."
+    return f"These are two separate runs: this one has {_more(now.n_told)}, the other has {_more(before.n_told)}."
 
 
 def _more(count: int) -> str:
@@ -50,7 +53,7 @@ def _arguments(now: Optimizer, before: Optimizer) -> list[str]:
     mine, theirs = Contents.arguments(now), Contents.arguments(before)
     different = [name for name in {**theirs, **mine} if mine.get(name) != theirs.get(name)]
     return [
-        f"{name} is now {_short(mine.get(name, 'none'))}; it was {_short(theirs.get(name, 'none'))}."
+        f"The argument {name} is {_short(mine.get(name, 'none'))} here and {_short(theirs.get(name, 'none'))} there."
         for name in different
     ]
 
@@ -64,20 +67,44 @@ def _decision(now: Contents, before: Contents) -> list[str]:
     new, old = now.recommended, before.recommended
     if new is None or old is None:
         return ["Only one of the two has a recommendation."] if new is not old else []
+    if now.words != before.words:
+        return ["The two runs have different outcomes, so their bounds cannot be compared."]
     if words(row(new.action, "action")) == words(row(old.action, "action")):
-        moved = now.words.amount(old.value), now.words.amount(new.value)
-        return [f"The recommended action is the same. Its bound went from {moved[0]} to {moved[1]}."]
-    said = ["The recommended action changed."]
+        amounts = now.words.amount(new.value), now.words.amount(old.value)
+        return [
+            f"The recommended action is the same. Its bound is {amounts[0]} in this run and {amounts[1]} in the other.",
+            *_largest_change(now, before),
+        ]
+    said = ["The recommended action is different."]
     try:
         by_now, by_then = now.opt.bound(old.action).value, before.opt.bound(new.action).value
     except (TypeError, ValueError):
         return [*said, "The two runs choose among different actions."]
     amount = now.words.amount
     said.append(
-        f"By what is known now, the former action has a bound of {amount(by_now)}, and the present one of "
-        f"{amount(new.value)}. By what was known then, the former had {amount(old.value)}, and the present one "
-        f"{amount(by_then)}."
+        f"With the results of this run, the bound is {amount(by_now)} for the other run's action and "
+        f"{amount(new.value)} for this run's action. With the results of the other run, it is {amount(old.value)} for "
+        f"the other run's action and {amount(by_then)} for this run's action."
     )
     learned = abs(by_now - old.value) > abs(new.value - by_now)
-    reason = "what was learned of the former action" if learned else "a better action that was found"
+    reason = "what this run knows about the other run's action" if learned else "the better action of this run"
     return [*said, f"Most of the change comes from {reason}."]
+
+
+def _largest_change(now: Contents, before: Contents) -> list[str]:
+    """Return the part of the bound of the same action that differs most; nothing if no part is finite or differs."""
+    assert now.recommended is not None  # the caller looked
+    assert before.recommended is not None
+    new, old = now.recommended.explain(), before.recommended.explain()
+    parts = {
+        f"the expected {now.words.name} on a usual day": (new.expected, old.expected),
+        "the cost of a shift of the conditions": (new.shift, old.shift),
+        "the cost of the model's own uncertainty": (new.ignorance, old.ignorance),
+        "the cost of conditions that nobody has tried": (new.untried, old.untried),
+    }
+    changes = {name: abs(a - b) for name, (a, b) in parts.items() if math.isfinite(a - b)}
+    name = max(changes, key=lambda one: changes[one], default=None)
+    if name is None or changes[name] == 0.0:
+        return []
+    here, there = (now.words.amount(value) for value in parts[name])
+    return [f"The largest difference is {name}: {here} in this run and {there} in the other."]

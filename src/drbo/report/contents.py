@@ -119,7 +119,7 @@ class Contents:
         if self.large:
             return ""
         left = self.opt.under().regret_bound()
-        if not math.isfinite(left.value):
+        if not math.isfinite(left.value) or left.reachable in self.opt.configuration.objective.range:
             return "Too little is known yet to say how much better another action could be."
         word = "guaranteed" if left.claim.proven else "estimated"
         how = "all actions were considered" if left.exhaustive else "as far as a search found"
@@ -214,6 +214,7 @@ class Contents:
         present = r.radius if math.isfinite(r.radius) else diameter
         candidates = self._candidates(r)
         found = self.opt.under().profile(radii, actions=candidates)
+        amount, change = self.words.amount, self.words.change
         stops = [
             {
                 "radius": radius,
@@ -224,6 +225,12 @@ class Contents:
                 "expected": float(found.expected[i]),
                 "price": float(found.price[i]),
                 "protection": float(found.protection[i]),
+                "brings": {
+                    "model's bound under a shift": amount(found.bound[i]),
+                    "expected on a usual day": amount(found.expected[i]),
+                    "price: lost on a usual day": change(found.price[i], found.expected[i]),
+                    "protection: gained in the worst case": change(found.protection[i], found.bound[i]),
+                },
                 "meaning": str(self._meanings[radius]),
             }
             for i, (radius, action) in enumerate(zip(found.radius.tolist(), found.actions, strict=True))
@@ -234,7 +241,7 @@ class Contents:
             return None
         marks = [
             Line(radii, [s["expected"] for s in stops], "expected on a usual day", GREEN),
-            Line(radii, [s["bound"] for s in stops], "bound under a shift", BLUE),
+            Line(radii, [s["bound"] for s in stops], "model's bound under a shift", BLUE),
             Rule(present, "radius of this run", GREY, "dot"),
             Rule(present, "radius of the dial", GREY, id="dial-mark"),
         ]
@@ -243,15 +250,26 @@ class Contents:
         for stop, at in zip(stops, drawn.scales()[0].at(radii).tolist(), strict=True):
             stop["at"] = percent(at)
         different = len({words(s["action"]) for s in stops})
-        deployed = f"{different} different actions would be" if different > 1 else "the same action would be"
+        deployed = f"{different} different actions would" if different > 1 else "One and the same action would"
         sentence = (
-            f"The radius of this run is {present:.3g}, which is {present / diameter:.0%} of the largest that makes a "
-            f"difference. From no shift to the largest one, {deployed} deployed. Bounds are those of the model "
-            "alone."
+            f"The radius says how far conditions may shift. This run uses {present:.3g}, which is "
+            f"{present / diameter:.0%} of the largest that makes a difference. {deployed} be "
+            f"deployed over the whole dial. {self._model_alone(r)}"
         )
         if candidates is not None:
-            sentence += f" Other actions than {len(candidates)} of the evaluated ones were not considered."
+            sentence += f" Only {len(candidates)} of the evaluated actions were considered."
         return {"stops": stops, "figure": drawn, "sentence": sentence}
+
+    def _model_alone(self, r: Recommendation) -> str:
+        """Return how bounds of the model alone differ from the bound of the first screen."""
+        said = "Bounds here are those of the model alone."
+        alone = r.trust.guess
+        if f"{alone:.3g}" == f"{r.value:.3g}":
+            return said
+        return (
+            f"{said} The bound in the answer above, {self.words.amount(r.value)}, is more cautious: it "
+            "allows for bad outcomes in conditions that nobody has tried."
+        )
 
     def _candidates(self, r: Recommendation) -> list[Any] | None:
         """Return the actions of a large run that the dial chooses from; None for all.
@@ -284,9 +302,11 @@ class Contents:
         explained = r.explain()
         sentence = (
             f"On a usual day the {self.words.name} is expected to be {self.words.amount(explained.expected)}. A shift "
-            f"of the conditions may cost {self.words.amount(explained.shift)}, and what the model does not know yet "
+            f"of the conditions may cost {self.words.amount(explained.shift)}. The model's own uncertainty may cost "
             f"{self.words.amount(explained.ignorance)} more."
         )
+        if explained.untried > 1e-3 * abs(explained.expected - explained.value):
+            sentence += f" Conditions that nobody has tried may cost {self.words.amount(explained.untried)} more."
         return {"sentence": sentence, "figures": figures, "text": "\n".join(explained.conditions())}
 
     # --- 5: the baseline, and leave-one-out predictions -------------------------------------------------------------
@@ -301,18 +321,17 @@ class Contents:
         worst = f"{own.better_by(found.worst)} at {'least' if found.worst >= 0.0 else 'most'}"
         sentence = (
             f"Today's action is {words(row(today, 'action'))}. On a usual day the recommended action's {own.name} is "
-            f"expected to be {own.better_by(found.expected)}. In the distribution that favours today's action most, it "
-            f"is {worst}{'' if found.complete else ', as far as its atoms show'}."
+            f"expected to be {own.better_by(found.expected)}. In the shift that favours today's action most, the "
+            f"{own.name} of the recommended action is {worst}"
+            f"{'' if found.complete else ', as far as its atoms show'}."
         )
         if found.untried:
             untried = " and ".join(words(row(action, "action")) for action in found.untried)
-            sentence = (
-                f"Extrapolated: nobody has evaluated {untried}, nor an action near it. {sentence} This is a guess."
-            )
+            sentence = f"{sentence} This comparison is a guess: nobody has evaluated {untried}, or an action near it."
         rows = {
             "on a usual day, expected": found.expected,
-            "on a usual day, worst end of the bounds": found.lower,
-            "on a usual day, best end of the bounds": found.upper,
+            "on a usual day, at worst": found.lower,
+            "on a usual day, at best": found.upper,
             "under the least favourable shift": found.worst,
         }
         return {"sentence": sentence, "rows": {name: own.better_by(value) for name, value in rows.items()}}
@@ -334,7 +353,12 @@ class Contents:
                 rows = () if own is None else own[chosen].tolist()
                 marks.append(Points(x, y, name, color, low=below, high=above, rows=rows))
         alt = "outcomes against their leave-one-out predictions"
-        drawn = Figure(marks, Axis(self.words.axis), Axis("predicted from the others"), alt)
+        drawn = Figure(
+            marks,
+            Axis(self.words.axis),
+            Axis(f"predicted from the others{self.words.axis.removeprefix(self.words.name)}"),
+            alt,
+        )
         r = self.recommended
         tested = "" if r is None else as_sentence(str(came_true(r)))
         return {"sentence": f"{tested} In the picture {found}.".strip(), "figure": drawn}
@@ -364,8 +388,8 @@ class Contents:
         bars = Bars(order, [shares[name] for name in order], "share", BLUE, 0.18, 0.82, upright=False)
         sentence = ""
         if order:
-            most = f"{shares[order[-1]]:.0%} of the variation of the {self.words.name} would be gone if it were fixed"
-            sentence = f"{order[-1]} matters most: {most}."
+            most = f"fixing it would remove {shares[order[-1]]:.0%} of the variation of the {self.words.name}"
+            sentence = f"What matters most is {order[-1]}: {most}."
         advice = r.explain().advice()
         alt = "share of the variation of f by parameter and condition"
         across = Axis(f"share of the variation of {self.words.name} (total effect)", Percentages)
@@ -413,7 +437,9 @@ class Contents:
             own.objective.name: "maximised" if own.maximize else "minimised",
             **{f"limit of {name}": limit for name, limit in own.limits.items()},
         }  # fmt: skip
-        further = {name: own.arguments.get(name) for name in ("unit", "outcome_range", "baseline")}
+        further = {name: own.arguments.get(name) for name in ("unit", "outcome_range")}
+        if own.arguments["baseline"] is not None:
+            further["baseline"] = words(row(own.arguments["baseline"], "action"))
         made |= {name: value for name, value in further.items() if value is not None}
         return {name: str(value) for name, value in made.items()}
 

@@ -28,7 +28,7 @@ def write(
 ) -> Path:
     """Write the page of an optimizer to a file, and return its path; the default of `title` is the file's name.
 
-    `against` is another run, or an earlier moment of this one; the page then says what changed.
+    `against` is another run, or an earlier state of this one; the page then says what changed.
     """
     validation.of_kind("opt", opt, Optimizer, "an Optimizer")
     if against is not None:
@@ -94,7 +94,7 @@ def _sections(contents: Contents, before: Contents | None) -> list[str]:
             parts.append(_section(key, title, part["sentence"], inner(part)))
     results = contents.results()
     left_out = results["count"] - len(results["rows"])
-    count = f"{results['count']:,} results, in the order in which they were told. A number leads to its marks above."
+    count = f"{results['count']:,} results, in the order in which they were told. A number links to its marks above."
     if left_out:
         count = f"The last {len(results['rows']):,} of {count} to_frame() has them all."
     parts.append(_section("results", "All results", count, _table(results["columns"], results["rows"], left_out)))
@@ -173,16 +173,10 @@ def _dial(stops: Sequence[Mapping[str, Any]], drawn: Figure) -> str:
     for i, stop in enumerate(stops):
         chosen = " shown" if i == start else ""
         name = f"{mine} (this run)" if i == start else f"{stop['radius']:.4g} (this run: {mine})"
-        brings = {
-            "bound under a shift": stop["bound"],
-            "expected on a usual day": stop["expected"],
-            "price: lost on a usual day": stop["price"],
-            "protection: gained in the worst case": stop["protection"],
-        }
         shown.append(
             f'<div class="stop{chosen}" data-radius="{stop["radius"]!r}" data-name="{name}" data-at="{stop["at"]}">'
             f"<h3>What would be deployed</h3>{_numbers({name: text(value) for name, value in stop['action'].items()})}"
-            f"<h3>What it brings</h3>{_numbers({name: f'{value:.4g}' for name, value in brings.items()})}</div>"
+            f"<h3>What it brings</h3>{_numbers(stop['brings'])}</div>"
         )
         meanings.append(f'<pre class="stop{chosen}">{escaped(stop["meaning"])}</pre>')
     return (

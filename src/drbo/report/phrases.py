@@ -46,6 +46,10 @@ class Wording:
         """Return a value with its unit."""
         return in_unit(value, self.unit)
 
+    def change(self, value: float, beside: float) -> str:
+        """Return a difference of values of the size `beside`; what rounding hides in them prints as 0."""
+        return self.amount(0.0 if abs(value) < 1e-4 * abs(beside) else value)
+
     def better_by(self, difference: float) -> str:
         """Return an advantage in words: "lower by 3.2 EUR" for a cost."""
         higher = (difference >= 0.0) == self.maximize
@@ -110,7 +114,7 @@ def _grows(column: object, label: object) -> bool:
 def _reweighted(told: RadiusExplanation) -> list[str]:
     """Return what a set without positions allows for."""
     if told.replaced is not None:
-        return [f"up to {told.replaced:.2g} of all cases are replaced by the worst there are"]
+        return [f"up to {told.replaced:.2g} of all cases are replaced by the worst possible cases"]
     if told.likelier:
         one = told.likelier[0]
         return [f"the worst {one.share:.0%} of cases become up to {one.most / one.share:.3g} times as frequent"]

@@ -12,20 +12,32 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
+from drbo._messages import printable
 from drbo.analysis import Recommendation
+from drbo.analysis.answers import FEW_ROWS
+from drbo.analysis.edges import LEAST_GAIN
+from drbo.knowledge import ahead
+from drbo.knowledge.ahead import FAR
 from drbo.report.phrases import Wording
+from drbo.rounds import checked
 
 THRESHOLDS: Final = {
     "fewest outcomes": 5,  # red below
     "outcomes per dimension": 5,  # amber below, for each parameter and each condition
-    "large uncertainty": 1.0,  # amber above: what the model does not know, in deviations of the outcomes
+    "large uncertainty": 1.0,  # amber above: the model's uncertainty, in standard deviations of the outcomes
     "huge uncertainty": 3.0,  # red above
     "fewest tested predictions": 10,  # amber below
-    "surprising": 0.01,  # amber below: the probability of so many surprises, if the model is right
+    "surprise": FAR,  # an outcome this many deviations from its prediction is a surprise
+    "chance of surprises": 0.01,  # amber below: the probability of this many surprises, if the model is right
+    "tolerated error": ahead.SCALE,  # the root mean square error, in deviations, that the test tolerates
+    "chance of the test": ahead.DELTA,  # red: the probability at which the test refutes a model that is right
+    "untried loss": checked.MOST_AT_STAKE,  # amber above: the loss by untried conditions, in deviations
+    "untried share": checked.MOST_UNTRIED,  # amber above: the share of the worst case in untried conditions
+    "gain of a wider range": LEAST_GAIN,  # amber above, as a share of the model's amplitude
     "likely to work": 0.9,  # amber below: the probability that an evaluation succeeds
-    "fewest past cases": 20,  # amber below: past cases behind a reference for known conditions
+    "fewest past cases": FEW_ROWS,  # amber below: past cases behind a reference for known conditions
 }
-"""All thresholds of the verdict. The test that refutes a model, which is red, has its own (`drbo.knowledge.ahead`)."""
+"""All thresholds of the verdict. Those that `recommend()` uses too are imported."""
 
 
 class Light(IntEnum):
@@ -72,7 +84,7 @@ class Verdict:
 
 def verdict(r: Recommendation, outcomes: Sequence[float], dimensions: int, words: Wording) -> Verdict:
     """Return the verdict on a recommendation, given all outcomes and the number of parameters and conditions."""
-    found = [_enough(r, outcomes, dimensions, words), came_true(r), _worst_case(r), *_limits(r), *_others(r)]
+    found = [_enough(r, outcomes, dimensions, words), came_true(r), _worst_case(r), *_limits(r), *_others(r, words)]
     return Verdict(tuple(found))
 
 
@@ -107,18 +119,22 @@ def came_true(r: Recommendation) -> Finding:
     own = r.trust.surprises
     said = f"{str(own)[0].upper()}{str(own)[1:]}"
     if own.refuted:
-        remedy = "Correct mistaken results; otherwise evaluate more, or give a larger bound_beta."
+        remedy = "Correct mistaken results. If there are none, evaluate more, or give a larger bound_beta."
         return Finding(Light.RED, f"{said}: the model is too sure of itself.", remedy)
     if own.corrected:
-        return Finding(Light.AMBER, "Results were corrected after they were seen, so predictions are no test any more.")
+        return Finding(Light.AMBER, "Results were corrected after they were seen, so predictions are no longer a test.")
     if own.tested < THRESHOLDS["fewest tested predictions"]:
         count = "No earlier prediction" if not own.tested else f"Only {_counted(own.tested, 'earlier prediction')}"
         return Finding(Light.AMBER, f"{count} could be compared with an outcome.", "Evaluate more.")
-    if own.by_chance < THRESHOLDS["surprising"]:
-        remedy = "Look at these results; if they are right, expect bounds to be too narrow."
-        return Finding(Light.AMBER, f"{said}: that is more than chance.", remedy)
-    if not own.far:
-        said = f"None of the last {own.tested} outcomes was further than 3 deviations from its prediction"
+    if own.by_chance < THRESHOLDS["chance of surprises"]:
+        remedy = "Look at these results. If they are right, the bounds are probably too narrow."
+        return Finding(Light.AMBER, f"{said}: this is more than chance explains.", remedy)
+    if own.far:
+        were = "was" if own.far == 1 else "were"
+        far = f"{own.far} of the last {own.tested} outcomes {were} further than {FAR:g} deviations from the prediction"
+        chance = f"a model that is right has this many with a probability of {own.by_chance:.0%}"
+        return Finding(Light.GREEN, f"Most predictions came true. {far}; {chance}.")
+    said = f"None of the last {own.tested} outcomes was further than {FAR:g} deviations from its prediction"
     return Finding(Light.GREEN, f"Predictions came true. {said}.")
 
 
@@ -127,7 +143,7 @@ def _worst_case(r: Recommendation) -> Finding:
     if r.claim.proven:
         return Finding(Light.GREEN, "A theorem guarantees the bound, if its assumptions hold.")
     if r.trust.verdict == "extrapolated":
-        text = "The worst case lies in conditions in which nobody has tried this action, nor one near it."
+        text = "In conditions of the worst case, nobody has tried this action or one near it."
         return Finding(Light.AMBER, text, f"To check, evaluate {r.check}.")
     text = "The action was tried in conditions like those of the worst case."
     return Finding(Light.GREEN, text)
@@ -137,21 +153,25 @@ def _limits(r: Recommendation) -> list[Finding]:
     """Return whether limits hold."""
     found = []
     for limit in r.limits.values():
-        said = f"{limit}."
         if not limit.holds:
-            found.append(Finding(Light.RED, said, "Evaluate more, or give an easier limit."))
+            found.append(Finding(Light.RED, f"Limit not reached: {limit}.", "Evaluate more, or give an easier limit."))
         elif limit.word == "a guess":
-            found.append(Finding(Light.AMBER, said, f"This is a guess. To check, evaluate {limit.check}."))
+            remedy = f"This is a guess. To check, evaluate {limit.check}."
+            found.append(Finding(Light.AMBER, f"Limit not checked: {limit}.", remedy))
         else:
-            found.append(Finding(Light.GREEN, said))
+            found.append(Finding(Light.GREEN, f"Limit kept: {limit}."))
     return found
 
 
-def _others(r: Recommendation) -> list[Finding]:
+def _others(r: Recommendation, words: Wording) -> list[Finding]:
     """Return whether ranges limit the action, whether it is likely to fail, and whether the reference is small."""
-    found = [Finding(Light.AMBER, f"{' '.join(str(edge).split())}.") for edge in r.edges]
+    found = []
+    for edge in r.edges:
+        text = f"The parameter {printable(edge.name)} is at the {edge.side} edge of its range, {edge.value:.4g}."
+        gain = f"at {edge.wider:.4g} the bound would be about {words.amount(edge.gain)} better, by its slope"
+        found.append(Finding(Light.AMBER, text, f"Widen the range if you can: {gain}."))
     if not found:
-        found.append(Finding(Light.GREEN, "No wider range of a parameter promises more."))
+        found.append(Finding(Light.GREEN, "No parameter is held back by the edge of its range."))
     if r.success is not None and r.success < THRESHOLDS["likely to work"]:
         found.append(
             Finding(Light.AMBER, f"An evaluation of this action succeeds with a probability of {r.success:.2f}.")
