@@ -217,7 +217,8 @@ def table_of_runs(path: Path) -> Iterator[str]:
             (regret[*key, arm], regret[*key, "exact"]) for key in keys if {(*key, arm), (*key, "exact")} <= {*regret}
         ]
         if pairs:
-            ratio, low, high = paired_ratio(*zip(*pairs, strict=True), floor=LEAST_REGRET)
+            ours, theirs = np.transpose(pairs)
+            ratio, low, high = paired_ratio(ours, theirs, floor=LEAST_REGRET)
             yield f"| {arm} | {name} | {len(pairs)} | {ratio:.2f} ({low:.2f} to {high:.2f}) |"
 
 
