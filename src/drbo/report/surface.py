@@ -12,6 +12,7 @@ import numpy as np
 from drbo import Box, Optimizer, Samples
 from drbo.analysis import Recommendation
 from drbo.knowledge import Result
+from drbo.models import SupportsManyOutcomes, supports
 from drbo.report.marks import BLUE, GREY, ORANGE, RED, Axis, Band, Cells, Figure, Line, Mark, Points
 from drbo.report.phrases import Wording
 from drbo.report.scales import scale_of
@@ -21,7 +22,7 @@ from drbo.spaces.space import Row, is_number, plain, row
 _STEPS = 25
 """Number of values along a numeric axis."""
 _FEWER_STEPS, _MANY_AXES = 15, 5
-"""Number of values along an axis of maps where there are at least so many axes: each pair of axes has a map."""
+"""The same with many outcomes, or in maps where there are at least so many axes: each pair of axes has a map."""
 
 
 def axis(parameter: Parameter, steps: int = _STEPS) -> list[Any]:
@@ -54,8 +55,8 @@ def members(space: Any, recommended: Any, most: int) -> list[Any] | None:
     return every
 
 
-_ATOMS = 48
-"""Largest number of contexts of a drawn expectation; the heaviest ones are kept."""
+_ATOMS, _FEWER_ATOMS = 48, 24
+"""Largest number of contexts of a drawn expectation, and with many outcomes; the heaviest ones are kept."""
 _MEMBERS = 200
 """Largest number of drawn actions of a finite set."""
 _DRAWS = 256
@@ -66,12 +67,14 @@ _AT_ONCE = 4096
 
 def slices(opt: Optimizer, results: Sequence[Result], r: Recommendation) -> list[Figure]:
     """Return figures of the expectation of f along each parameter; the others stay as recommended."""
-    contexts, reference, worst = _heaviest(r)
+    many = supports(opt.posterior, SupportsManyOutcomes)  # each region has a posterior of its own
+    contexts, reference, worst = _heaviest(r, _FEWER_ATOMS if many else _ATOMS)
     actions = box_of(opt.configuration.actions)
     if actions is None:
         return _along_members(opt, results, r, contexts, reference, worst)
     drawn = []
-    lines = {name: _along_axis(actions, r.action, name, axis(one)) for name, one in actions.parameters.items()}
+    steps = _FEWER_STEPS if many else _STEPS
+    lines = {name: _along_axis(actions, r.action, name, axis(one, steps)) for name, one in actions.parameters.items()}
     every = _expectations(opt, [one for _, there in lines.values() for one in there], contexts, reference, worst)
     start = 0
     for name, (values, there) in lines.items():
@@ -292,9 +295,9 @@ def _predict(opt: Optimizer, places: Sequence[tuple[Any, Any]], *, bounds: bool 
     return np.concatenate(parts, axis=1)
 
 
-def _heaviest(r: Recommendation) -> tuple[list[Any], Any, Any]:
+def _heaviest(r: Recommendation, most: int = _ATOMS) -> tuple[list[Any], Any, Any]:
     """Return the contexts of most mass in the reference or in the worst case, and both weights."""
-    order = np.argsort(-np.maximum(r.reference, r.weights), kind="stable")[:_ATOMS]
+    order = np.argsort(-np.maximum(r.reference, r.weights), kind="stable")[:most]
     order = order[np.maximum(r.reference, r.weights)[order] > 0.0]
     both = [np.asarray(weights)[order] for weights in (r.reference, r.weights)]
     reference, worst = (w / w.sum() if w.sum() > 0.0 else w for w in both)
