@@ -45,9 +45,9 @@ botorch: $(READY)  ## what needs torch, which is large: `make test` skips it whe
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[all,botorch]'
 	$(BIN)/python -m pytest $(TWO) tests/integrations/test_botorch.py tests/test_bad_integrations.py tests/test_examples.py tests/test_readme.py -k botorch
 
-doors: $(READY)  ## what needs MLflow, OptunaHub or Ray: `make test` skips it where they are not installed
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[all,mlflow,ray]' optunahub
-	$(BIN)/python -m pytest $(TWO) tests/integrations tests/test_examples.py -k "mlflow or hub or ray"
+doors: $(READY)  ## what needs MLflow, OptunaHub, Ray or rattler-build: `make test` skips it where they are not installed
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[all,mlflow,ray]' optunahub py-rattler-build
+	$(BIN)/python -m pytest $(TWO) tests/integrations tests/test_examples.py tests/test_release.py -k "mlflow or hub or ray or rattler"
 
 coverage: $(READY)  ## line and branch coverage of the tests, a table; pages in out/coverage
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt pytest-cov

@@ -45,6 +45,16 @@ def test_the_recipe_needs_what_the_package_needs() -> None:
     assert read("integrations/conda-forge/recipe.yaml")["context"]["python_min"] == lowest
 
 
+def test_the_recipe_is_rendered_by_rattler_build() -> None:
+    rattler_build = pytest.importorskip("rattler_build", reason="pip install py-rattler-build")
+    recipe = rattler_build.Stage0Recipe.from_file(str(ROOT / "integrations/conda-forge/recipe.yaml"))
+    (made,) = recipe.render(rattler_build.VariantConfig())
+    found = made.recipe.to_dict()
+    assert found["package"] == {"name": "drbo", "version": drbo.__version__}
+    assert found["build"]["noarch"] == "python"
+    assert "python >=3.11" in found["requirements"]["run"]
+
+
 def test_the_pythons_of_the_classifiers_are_tested() -> None:
     named = [text.rsplit(" ", 1)[-1] for text in PROJECT["classifiers"] if re.search(r":: 3\.\d+$", text)]
     assert read(".github/workflows/test.yml")["jobs"]["test"]["strategy"]["matrix"]["python"] == named

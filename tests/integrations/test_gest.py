@@ -1,5 +1,6 @@
 """The generator of gest-api: its own rules, and libEnsemble as the host."""
 
+import importlib
 from typing import Any
 
 import numpy as np
@@ -118,6 +119,26 @@ def test_conditions_that_nature_picks_are_observables() -> None:
 def test_problems_that_it_cannot_solve_are_refused(more: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         generator(problem(**more))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "test_gen_fails_without_variable",
+        "test_gen_fails_without_objective",
+        "test_gen_has_constant_alpha",
+        "test_suggest_default_single_point",
+    ],
+)
+def test_the_suite_of_the_standard(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tests of gest-api that are about any generator; the others are about what its random one keeps."""
+    suite: Any = importlib.import_module("gest_api.tests.test_generator")
+    without_bounds = {"variables": {"x": [0.0, 10.0], "y": [-5.0, 5.0]}, "objectives": {"f": "MINIMIZE"}}
+    constraints = {"c": ["GREATER_THAN", 5.5], "c2": ["LESS_THAN", -4.0]}
+    more = {"constraints": constraints, "constants": {"alpha": 1.0}, "observables": ["drift"]}
+    monkeypatch.setattr(suite, "vocs_full", gest_api.VOCS(**without_bounds, **more))
+    monkeypatch.setattr(suite, "RandomGenerator", lambda vocs: generator(vocs, setting=drbo.DataDriven(radius=0.1)))
+    getattr(suite, name)()
 
 
 def test_discrete_variables() -> None:

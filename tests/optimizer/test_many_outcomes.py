@@ -40,12 +40,17 @@ def log(count: int = N, seed: int = 0, labels: bool = False) -> pd.DataFrame:
     return found.assign(y=y, peak=x + c)
 
 
-def told(exact_up_to: int = 100, *, frame: pd.DataFrame | None = None, **arguments: Any) -> drbo.Optimizer:
-    past = np.random.default_rng(1).random((12, 1))
+def _past() -> Any:
+    return np.random.default_rng(1).random(12)
+
+
+def told(
+    exact_up_to: int = 100, *, frame: pd.DataFrame | None = None, actions: Any = None, contexts: Any = None, **more: Any
+) -> drbo.Optimizer:
     opt = drbo.Optimizer(
-        drbo.Box({"x": (0.0, 1.0)}),
-        drbo.Samples(past, names=["c"]),
-        **{"setting": drbo.Simulator(radius=0.1), "surrogate": drbo.LearnedGP(exact_up_to=exact_up_to), **arguments},
+        actions or drbo.Box({"x": (0.0, 1.0)}),
+        contexts or drbo.Samples({"c": _past()}),
+        **{"setting": drbo.Simulator(radius=0.1), "surrogate": drbo.LearnedGP(exact_up_to=exact_up_to), **more},
     )
     opt.append(log() if frame is None else frame, "y")
     return opt
@@ -123,6 +128,11 @@ def test_questions_of_one_action_rest_on_the_nearest_outcomes() -> None:
     assert len(question.narrowing({"x": 0.3}, steps=3).bound) == 3
     found = opt.predict([{"x": 0.3}, {"x": 0.7}], [{"c": 0.4}, {"c": 0.5}])
     assert (found.lower < found.mean).all()
+    rng = np.random.default_rng(5)
+    x, c = rng.random((2, 200, 1))
+    at_once, own = opt.posterior.predict(x, c), opt.posterior
+    one_by_one = [own.predict(x[i : i + 1], c[i : i + 1]) for i in rng.permutation(200).tolist()]  # cells come and go
+    assert sorted(np.ravel(one_by_one).tolist()) == pytest.approx(sorted(np.ravel(at_once).tolist()), abs=1e-9)
     left = opt.leave_one_out()
     assert len(left.outcome) == N
     assert left.inside.mean() > 0.95
@@ -158,6 +168,65 @@ def test_repeats_vectors_and_standard_errors() -> None:
     opt.tell({"x": 0.4}, [0.1, 0.2, 0.3], contexts=[{"c": 0.1}, {"c": 0.5}, {"c": 0.9}])
     opt.tell({"x": 0.4}, 0.2, context={"c": 0.3}, stderr=0.1)
     assert math.isfinite(opt.recommend().value)
+
+
+OTHERS: dict[str, Callable[[], dict[str, Any]]] = {
+    "contexts with a range": lambda: {"contexts": drbo.Samples({"c": _past()}, within=drbo.Box({"c": (0.0, 1.0)}))},
+    "compressed samples": lambda: {"contexts": drbo.Samples({"c": np.linspace(0.0, 1.0, 4000)}, atoms=20)},
+    "a constraint on actions": lambda: {
+        "actions": drbo.Box({"x": (0.0, 1.0), "z": (0.0, 1.0)}, constraints=[drbo.Total("x", "z", at_most=1.0)]),
+        "frame": log().assign(z=lambda one: 1.0 - one["x"]),
+    },
+    "a floor": lambda: {"baseline": {"x": 0.4}},
+    "Thompson": lambda: {"policy": drbo.Thompson(drbo.Uncertain())},
+    "value of information": lambda: {"policy": drbo.ValueOfInformation()},
+    "shared shocks": lambda: {"surrogate": drbo.LearnedGP(exact_up_to=100, noise_correlation=0.5)},
+    "data-driven": lambda: {"setting": drbo.DataDriven(radius=0.1)},
+}
+
+
+@pytest.mark.parametrize("name", list(OTHERS))
+def test_what_an_exact_posterior_can_do_is_possible(name: str, tmp_path: Path) -> None:
+    opt = told(**OTHERS[name]())
+    assert supports(opt.posterior, SupportsManyOutcomes)
+    s = opt.ask()
+    if s.context is None:
+        opt.tell(s, 0.1, context={"c": 0.5})
+    else:
+        opt.tell(s, 0.1)
+    opt.tell(s.action, [0.1, 0.2], contexts=[{"c": 0.1}, {"c": 0.9}])
+    with pytest.raises(TypeError, match="distribution needs a surrogate with fixed hyper-parameters"):
+        opt.tell(s.action, 0.1, distribution=drbo.Samples({"c": [0.25, 0.75]}))
+    r = opt.recommend()
+    assert r.approximation is not None
+    assert math.isfinite(opt.bound(s.action).value)
+    opt.ask(floor=-5.0 if name == "a floor" else None)
+    assert "searched with" in page(opt, "run")
+    opt.save(tmp_path / "run.jsonl")
+    assert drbo.Optimizer.load(tmp_path / "run.jsonl").recommend().value == opt.recommend().value
+
+
+def test_a_study_of_optuna() -> None:
+    optuna = pytest.importorskip("optuna", reason="pip install 'drbo[optuna]'")
+    from drbo.integrations.optuna import RobustSampler
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    sampler = RobustSampler(
+        drbo.Samples({"c": _past()}, support=0),
+        setting=drbo.Simulator(radius=0.1),
+        surrogate=drbo.LearnedGP(exact_up_to=100),
+    )
+    study = optuna.create_study(sampler=sampler, direction="maximize")
+    space: dict[str, Any] = {name: optuna.distributions.FloatDistribution(0.0, 1.0) for name in ("x", "c")}
+    days = np.random.default_rng(2).choice(_past(), N)
+    for (x, _, y, _), c in zip(log().itertuples(index=False), days.tolist(), strict=True):
+        study.add_trial(optuna.trial.create_trial(params={"x": x, "c": c}, distributions=space, value=y))
+    trial = study.ask()
+    assert 0.0 <= trial.suggest_float("x", 0.0, 1.0) <= 1.0
+    assert trial.suggest_float("c", 0.0, 1.0) in _past()
+    study.tell(trial, 0.1)
+    assert supports(sampler.optimizer(study).posterior, SupportsManyOutcomes)
+    assert sampler.recommend(study).approximation is not None
 
 
 def test_a_grid_and_other_policies() -> None:

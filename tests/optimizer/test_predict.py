@@ -186,3 +186,13 @@ def test_a_posterior_that_was_taken_never_changes() -> None:
     np.testing.assert_array_equal(taken.predict(where, where), before)
     assert exact(taken).n_observations == n == 4
     assert np.abs(opt.posterior.predict(where, where)[0] - before[0]).max() > 0.1
+
+
+def test_without_bounds_the_mean_is_the_same() -> None:
+    opt = house()
+    whole, part = (opt.predict(ACTIONS, WEATHER, bounds=bounds) for bounds in (True, False))
+    pd.testing.assert_frame_equal(whole[["mean", "std"]], part[["mean", "std"]])
+    assert part[["lower", "upper"]].isna().all(axis=None)
+    one = opt.predict(ACTIONS.iloc[0].to_dict(), WEATHER.iloc[0].to_dict(), bounds=False)
+    assert one.mean == pytest.approx(whole["mean"].iloc[0], abs=CLOSE)
+    assert np.isnan([one.lower, one.upper]).all()

@@ -61,6 +61,7 @@ class RobustGenerator(_generator.Generator):  # type: ignore[misc, name-defined]
         self._picks = isinstance(setting, drbo.Simulator)
         self._names = tuple(contexts.names or ())
         self._validate_vocs(vocs)
+        self.vocs = vocs
         ((self._objective, goal),) = vocs.objectives.items()
         self._constants = {name: one.value for name, one in vocs.constants.items()}
         limits = {name: _LIMITS[type(one).__name__](one.value) for name, one in vocs.constraints.items()}
@@ -88,6 +89,9 @@ class RobustGenerator(_generator.Generator):  # type: ignore[misc, name-defined]
     def _validate_vocs(self, vocs: Any) -> None:
         """Raise a ValueError if the generator cannot solve a problem."""
         goals = list(vocs.objectives.values())
+        for kind, found in (("variable", {*vocs.variables} - {*self._names}), ("objective", goals)):
+            if not found:
+                raise ValueError(f"vocs must have at least one {kind}")
         if len(goals) != 1 or not isinstance(goals[0], _vocs.MinimizeObjective | _vocs.MaximizeObjective):
             raise ValueError("vocs must have one objective, MINIMIZE or MAXIMIZE")
         if wrong := [name for name, one in vocs.constraints.items() if type(one).__name__ not in _LIMITS]:

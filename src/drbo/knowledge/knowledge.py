@@ -58,6 +58,7 @@ class Knowledge:
         self._models: dict[str, tuple[Fit, int, list[OutcomeBelief]]] = {}  # by outcome: fit, corrections, posteriors
         self._forecasting = threading.Lock()
         self._ahead: dict[str, tuple[int, Forecaster, Ahead]] = {}  # cache by outcome: number of facts, errors
+        self._measured: dict[str, tuple[int, Units, Evaluations]] = {}  # cache by outcome: number of facts, units
         self._success: tuple[tuple[int, int], Success] | None = None  # cache: numbers of results and corrections
         self._chances: SuccessChances | None = None  # cache: under the last reference
         self._placed: list[tuple[FloatArray, PlacedSet]] = []  # cache: the last two arrays of atoms, with their sets
@@ -334,6 +335,14 @@ class Knowledge:
         spread = float(np.std(values)) or 1.0
         doubt = self.ahead(state, name).doubt if self.configuration.outcomes[name].surrogate.learns else 1.0
         return Evaluations(actions, contexts, space.ranges, min(values), spread, doubt)
+
+    def measured(self, state: State, name: str, units: Units) -> Evaluations:
+        """Return where an outcome was measured, without failures (cached)."""
+        made = self._measured.get(name)
+        if made is None or made[:2] != (state.n_facts, units):
+            found = self.evaluations(state, name, units, failures=False)
+            made = self._measured[name] = state.n_facts, units, found
+        return made[2]
 
     def success(self, state: State) -> Success | None:
         """Return the estimated probability of success of any evaluation; None if nothing failed (cached)."""

@@ -177,7 +177,7 @@ class Snapshot:
 
     def evaluations(self, outcome: str = OBJECTIVE) -> Evaluations:
         """Return where an outcome was evaluated."""
-        return self.known.evaluations(self.state, outcome, self.units_of(outcome), failures=False)
+        return self.known.measured(self.state, outcome, self.units_of(outcome))
 
     def limits(self, ball: Ball) -> tuple[Limit, ...]:
         """Return the limits of a set, by the bounds of a recommendation."""

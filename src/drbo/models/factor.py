@@ -184,8 +184,7 @@ class Factor:
         made.averages, made._k_actions = averages, gp.kernel.action(x, actions)
         made._k_contexts = Embedding(gp.kernel.context, c, averages)(contexts)
         made._K = np.empty((0, 0))
-        made._U = np.zeros((t, t + LANES))
-        made._U[:, :t] = U
+        made._U = _with_room(U, t, _room(t) if len(observations) else t)
         made._white, made._outcomes, made._variances, made._first = white, outcomes, variances, first
         made.n_points, made.n_observations = t, len(observations)
         made.information_gain, made.errors_known = gain, errors_known
@@ -393,7 +392,7 @@ class Factor:
         while start + len(block) > len(self._white):
             self._grow()
         if start + len(block) > len(self._U):
-            self._U = self._roomier(start + len(block))
+            self._U = _with_room(self._U, start, _room(start + len(block)))
         columns = np.zeros((start + len(block), len(block)))
         own, noise, least = np.empty((3, len(block)))
         for i, observation in enumerate(block):
@@ -419,7 +418,7 @@ class Factor:
         """Append a row: `column` (t,) is the prior covariance with earlier rows, and `own` the prior variance."""
         t = self.n_points
         if t == len(self._U):
-            self._U = self._roomier(t)
+            self._U = _with_room(self._U, t, _room(t))
         noise, least = self._add_noise(observation, t, column)
         announce(append_point)
         self._whiten(observation, t, append_point(self._U, t, column, own + noise, least), least)
@@ -539,9 +538,14 @@ class Factor:
             K[:room, :room] = self._K
             self._K = K
 
-    def _roomier(self, t: int) -> FloatArray:
-        """Return a copy of U with room for an eighth more than t points, and a few: a repeated point copies it."""
-        room, n = t + t // 8 + 16, self.n_points
-        U = np.zeros((room, room + LANES))
-        U[:n, :n] = self._U[:n, :n]
-        return U
+
+def _room(t: int) -> int:
+    """Return the number of points for which room is made if there are t of them: an eighth more, and a few."""
+    return t + t // 8 + 16
+
+
+def _with_room(U: FloatArray, n: int, room: int) -> FloatArray:
+    """Return a copy of the first n rows and columns of U with room for more: a repeated point copies it."""
+    made = np.zeros((room, room + LANES))
+    made[:n, :n] = U[:n, :n]
+    return made

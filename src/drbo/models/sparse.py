@@ -62,6 +62,8 @@ REBASED = 64
 """The same for the part of an exact posterior that is put together in one go, from `REBUILT` observations on."""
 KEPT = 4
 """Cache size for the posteriors of single actions."""
+KEPT_CELLS = 32
+"""Cache size for the posteriors around inducing points, 2 MB each."""
 _RESOLVED = 1e-6
 """Least variance of an inducing point given the earlier ones, as a share of the prior variance."""
 _AT_ONCE = 2**21
@@ -222,7 +224,7 @@ class SparsePosterior:
                 k = kernel.action(rows.x, at)
             else:  # the place of the mean perturbation
                 k = kernel.context(rows.c, at + shift.steps(self.contexts.mean(axis=0)[None]))
-            found = self._given(_largest(k.max(axis=1), most, rows.c))
+            found = self._given(_largest(k.max(axis=1), most, rows.c), self.contexts)
         elif found.contexts is not self.contexts:
             found = found.on(self.contexts)
         self._near.pop(key, None)
@@ -231,10 +233,21 @@ class SparsePosterior:
         self._near[key] = found
         return found
 
-    def _given(self, points: Indices) -> ExactPosterior | PerturbedPosterior:
-        """Return the exact posterior given some of the points, without a grid."""
+    def _given(self, points: Indices, contexts: FloatArray) -> ExactPosterior | PerturbedPosterior:
+        """Return the exact posterior given some of the points, on contexts (n, d_c), without a grid."""
         inputs = replace(self.data.inputs, actions=self.data.inputs.actions[:0])
-        return assembled(self.gp, inputs, self.contexts, self._points.at(points))
+        return assembled(self.gp, inputs, contexts, self._points.at(points))
+
+    def _cell(self, cell: int) -> ExactPosterior | PerturbedPosterior:
+        """Return the exact posterior given the outcomes nearest to an inducing point, without contexts (cached)."""
+        found = self._cells.pop(cell, None)
+        if found is None:
+            near = _largest(self._k_inducing(cell), NEIGHBOURS, self._points.rows.c)
+            found = self._given(near, self.contexts[:0])
+        while len(self._cells) >= KEPT_CELLS:
+            self._cells.pop(next(iter(self._cells)))
+        self._cells[cell] = found
+        return found
 
     def of_action(self, action: Point) -> tuple[FloatArray, FloatArray]:
         """Return mean and variance (n_contexts,) of f for one action, given the nearest outcomes."""
@@ -265,9 +278,7 @@ class SparsePosterior:
         mean, variance = np.empty((2, len(x)))
         for cell in np.unique(cells).tolist():
             there = cells == cell
-            if cell not in self._cells:
-                self._cells[cell] = self._given(_largest(self._k_inducing(cell), NEIGHBOURS, self._points.rows.c))
-            mean[there], variance[there] = self._cells[cell].predict(x[there], c[there])
+            mean[there], variance[there] = self._cell(cell).predict(x[there], c[there])
         return mean, variance
 
     def _cells_of(self, x: FloatArray, c: FloatArray) -> Indices:
@@ -293,7 +304,7 @@ class SparsePosterior:
         parts = [part for cell in np.unique(cells).tolist() for part in _chunks(cell, np.flatnonzero(cells == cell))]
         for cell, part in counted(parts, len(parts), "predicting each outcome from the others"):
             near = np.union1d(part, _largest(self._k_inducing(cell), NEIGHBOURS, points.rows.c))
-            made = self._given(near)
+            made = self._given(near, self.contexts[:0])
             inverse, place = made.inverse, np.searchsorted(near, part)
             W = inverse.W
             alpha[part] = inverse.alpha[place]

@@ -424,10 +424,11 @@ class Optimizer:
         return self._iterate[1]
 
     @computing
-    def predict(self, action: Any, context: Any, *, outcome: str | None = None) -> Any:
+    def predict(self, action: Any, context: Any, *, outcome: str | None = None, bounds: bool = True) -> Any:
         """Return mean, standard deviation and bounds of f(action, context), in the user's units.
 
-        `outcome` is the name of the predicted outcome; the default is the objective.
+        `outcome` is the name of the predicted outcome; the default is the objective. With `bounds=False`, the bounds
+        are nan, and a learned model is several times faster: they are the outermost ones of several models.
 
         One action in one context gives a `Prediction` of numbers. Either may be a table: an array (m, d), a list of
         mappings, or a pandas frame with the parameters' columns. Tables are paired row by row; a single action or
@@ -437,15 +438,17 @@ class Optimizer:
         Model and bounds are those of a recommendation: hyper-parameters learned from every outcome, and the width of
         `bound_beta`.
         """
-        own = self._configuration
+        own, bounds = self._configuration, validation.flag("bounds", bounds)
         given = (
             telling.rows("action", action, own.search.space, own.search.space.encode),
             telling.rows("context", context, own.nature.space, own.nature.anywhere),
         )
         x, c = telling.paired(*given)
         belief = self._known.belief(self._known.state, name=own.key(outcome), fresh=True)
-        models = self._known.models(self._known.state, belief.name, belief.fit, belief.contexts)
+        models = self._known.models(self._known.state, belief.name, belief.fit, belief.contexts) if bounds else ()
         predicted = belief.prediction(x, c, self._known.bound_width(self._known.state, belief), models)
+        if not bounds:
+            predicted = (*predicted[:2], *np.full((2, len(x)), np.nan))
         if all(part.single for part in given):
             return Prediction(*(float(column[0]) for column in predicted))
         index = next((part.index for part in given if part.index is not None), None)

@@ -168,7 +168,7 @@ class Contents:
         for name, limit in own.limits.items():
             unit = "" if limit.unit is None else f" ({limit.unit})"
             key = None if name == own.objective.name else name
-            told = [result.outcome if key is None else result.limits.get(key) for result in self.opt.results]
+            told = [result.outcome if key is None else result.limits.get(key) for result in self.course.results]
             pairs = [
                 (i + 1, one.value if isinstance(one, Measured) else one)
                 for i, one in enumerate(told)
@@ -181,7 +181,9 @@ class Contents:
                     at_rows = [i - 1 for i, _ in some]
                     marks.append(Points([i for i, _ in some], [y for _, y in some], label, color, rows=at_rows))
             if r is not None and pairs:
-                at, bound, optimistic = (part.tolist() for part in bounds_over_time(self.opt, r.action, name))
+                at, bound, optimistic = (
+                    part.tolist() for part in bounds_over_time(self.opt, self.course.results, r.action, name)
+                )
                 marks += [
                     Band(at, bound, optimistic, BLUE),
                     Line(at, bound, "bound of the expectation in its worst case", BLUE),
@@ -278,7 +280,7 @@ class Contents:
         """
         if not self.large or self.opt.configuration.limits:
             return None
-        told = [(result.action, result.outcome) for result in self.opt.results if result.outcome is not None]
+        told = [(result.action, result.outcome) for result in self.course.results if result.outcome is not None]
         sign = -1.0 if self.opt.configuration.maximize else 1.0
         best = sorted(told, key=lambda one: sign * one[1])[:CANDIDATES]
         chosen = [r.action, *(action for action, _ in (*best, *told[-CANDIDATES:]))]
@@ -374,7 +376,8 @@ class Contents:
             f"Lines show the expected {self.words.name} along one parameter, with the others as recommended. Bands are "
             "bounds on it. Marks are evaluations."
         )
-        return {"sentence": sentence, "slices": surface.slices(self.opt, r), "maps": surface.maps(self.opt, r)}
+        own = self.opt, self.course.results, r
+        return {"sentence": sentence, "slices": surface.slices(*own), "maps": surface.maps(*own)}
 
     # --- 7: sensitivities -------------------------------------------------------------------------------------------
 
@@ -401,7 +404,7 @@ class Contents:
     def results(self) -> dict[str, Any]:
         """Return one row per result, of the last ones if there are many, the column names, and the number of all."""
         rows: list[Row] = []
-        every = self.opt.results
+        every = self.course.results
         for result in every[-MOST_POINTS:]:
             when = None if result.time is None else datetime.fromtimestamp(result.time, UTC)
             one: Row = {"result": result.id, "suggestion": result.number}

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from drbo import Optimizer, validation
 from drbo.analysis import Recommendation
 from drbo.analysis.profile import BLUE, GREEN, GREY, ORANGE, PINK, panels
+from drbo.knowledge import Result
 from drbo.models import SupportsManyOutcomes, supports
 from drbo.report.phrases import Wording
 from drbo.spaces.space import is_number, row, text
@@ -29,6 +30,7 @@ class Course:
 
     Attributes
     ----------
+    results : all results
     recommended : the recommendation; None if there is none
     why_not : the reason why there is no recommendation; otherwise empty
     outcomes : (n,) the outcome of each evaluation; nan if it failed or was not measured
@@ -39,6 +41,7 @@ class Course:
     optimistic : (k,) the worst case of its upper confidence bound after them
     """
 
+    results: tuple[Result, ...]
     recommended: Recommendation | None
     why_not: str
     outcomes: FloatArray
@@ -71,19 +74,19 @@ def course(opt: Optimizer) -> Course:
     recommended, why_not = _recommended(opt, outcomes)
     at, bound, optimistic = np.empty(0, np.intp), np.empty(0), np.empty(0)
     if recommended is not None:
-        at, bound, optimistic = bounds_over_time(opt, recommended.action)
+        at, bound, optimistic = bounds_over_time(opt, results, recommended.action)
     failures = np.array([result.failed for result in results], dtype=bool)
-    return Course(recommended, why_not, outcomes, failures, len(opt.pending), at, bound, optimistic)
+    return Course(results, recommended, why_not, outcomes, failures, len(opt.pending), at, bound, optimistic)
 
 
 def bounds_over_time(
-    opt: Optimizer, action: Any, outcome: str | None = None
+    opt: Optimizer, results: Sequence[Result], action: Any, outcome: str | None = None
 ) -> tuple[NDArray[np.intp], FloatArray, FloatArray]:
     """Return numbers of outcomes (k,), and both worst-case bounds (k,) of an action after them."""
     steps = _FEW_STEPS if supports(opt.posterior, SupportsManyOutcomes) else _STEPS
     found = opt.under().narrowing(action, steps=steps, outcome=outcome)
     # Outcomes told together share an id: they are one evaluation of the model, but one step each here.
-    ids = np.array([result.id for result in opt.results])
+    ids = np.array([result.id for result in results])
     last = np.append(np.flatnonzero(np.diff(ids)) + 1, len(ids))
     return last[found.evaluations - 1], found.bound, found.optimistic
 

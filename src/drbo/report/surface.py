@@ -12,6 +12,7 @@ import numpy as np
 from drbo import Box, Optimizer, Samples
 from drbo.analysis import Recommendation
 from drbo.knowledge import Result
+from drbo.models import SupportsManyOutcomes, supports
 from drbo.report.marks import BLUE, GREY, ORANGE, RED, Axis, Band, Cells, Figure, Line, Mark, Points
 from drbo.report.phrases import Wording
 from drbo.report.scales import scale_of
@@ -21,7 +22,7 @@ from drbo.spaces.space import Row, is_number, plain, row
 _STEPS = 25
 """Number of values along a numeric axis."""
 _FEWER_STEPS, _MANY_AXES = 15, 5
-"""Number of values along an axis of maps where there are at least so many axes: each pair of axes has a map."""
+"""The same with many outcomes, or in maps where there are at least so many axes: each pair of axes has a map."""
 
 
 def axis(parameter: Parameter, steps: int = _STEPS) -> list[Any]:
@@ -54,24 +55,31 @@ def members(space: Any, recommended: Any, most: int) -> list[Any] | None:
     return every
 
 
-_ATOMS = 48
-"""Largest number of contexts of a drawn expectation; the heaviest ones are kept."""
+_ATOMS, _FEWER_ATOMS = 48, 24
+"""Largest number of contexts of a drawn expectation, and with many outcomes; the heaviest ones are kept."""
 _MEMBERS = 200
 """Largest number of drawn actions of a finite set."""
 _DRAWS = 256
 """Number of random points for the sensitivities."""
+_AT_ONCE = 4096
+"""Largest number of points that are predicted at once: an exact posterior has a kernel of all outcomes with them."""
 
 
-def slices(opt: Optimizer, r: Recommendation) -> list[Figure]:
+def slices(opt: Optimizer, results: Sequence[Result], r: Recommendation) -> list[Figure]:
     """Return figures of the expectation of f along each parameter; the others stay as recommended."""
-    contexts, reference, worst = _heaviest(r)
+    many = supports(opt.posterior, SupportsManyOutcomes)  # each region has a posterior of its own
+    contexts, reference, worst = _heaviest(r, _FEWER_ATOMS if many else _ATOMS)
     actions = box_of(opt.configuration.actions)
     if actions is None:
-        return _along_members(opt, r, contexts, reference, worst)
-    results, drawn = opt.results, []
-    for name, parameter in actions.parameters.items():
-        values, there = _along_axis(actions, r.action, name, axis(parameter))
-        found = _expectations(opt, there, contexts, reference, worst)
+        return _along_members(opt, results, r, contexts, reference, worst)
+    drawn = []
+    steps = _FEWER_STEPS if many else _STEPS
+    lines = {name: _along_axis(actions, r.action, name, axis(one, steps)) for name, one in actions.parameters.items()}
+    every = _expectations(opt, [one for _, there in lines.values() for one in there], contexts, reference, worst)
+    start = 0
+    for name, (values, there) in lines.items():
+        part = slice(start, start := start + len(there))
+        found = [(label, color, *(one[part] for one in parts)) for label, color, *parts in every]
         told = [plain(result.action[name]) for result in results]
         here = _here(plain(r.action[name]), found[0][2][_nearest(values, r.action[name])])
         drawn.append(_slice(opt, name, [plain(value) for value in values], along(values, found), told, here, results))
@@ -106,11 +114,13 @@ def _slice(
     return Figure([*marks, outcomes, here], *axes, f"expected {words.name} along {name}", "half")
 
 
-def _along_members(opt: Optimizer, r: Recommendation, contexts: Any, reference: Any, worst: Any) -> list[Figure]:
+def _along_members(
+    opt: Optimizer, results: Sequence[Result], r: Recommendation, contexts: Any, reference: Any, worst: Any
+) -> list[Figure]:
     every = members(opt.configuration.actions, r.action, _MEMBERS) or []
     found = _expectations(opt, every, contexts, reference, worst)
     rows = [row(action, "action") for action in every]
-    results, drawn = opt.results, []
+    drawn = []
     told = [row(result.action, "action") for result in results]
     for name in rows[0]:
         x = [one[name] for one in rows]
@@ -132,47 +142,29 @@ def _along_members(opt: Optimizer, r: Recommendation, contexts: Any, reference: 
 def _expectations(opt: Optimizer, actions: Sequence[Any], contexts: Sequence[Any], reference: Any, worst: Any) -> Any:
     """Return the expectation over contexts per action with its bounds, under the reference and the worst case."""
     n = len(contexts)
-    predicted = _predict(opt, [action for action in actions for _ in range(n)], list(contexts) * len(actions))
-    parts = [np.reshape(part, (len(actions), n)) for part in (predicted.mean, predicted.lower, predicted.upper)]
+    predicted = _predict(opt, [(action, context) for action in actions for context in contexts])
+    parts = [part.reshape(len(actions), n) for part in predicted]
     return [
         (name, color, *((part @ weights).tolist() for part in parts))
         for name, color, weights in (("reference", BLUE, reference), ("worst case", ORANGE, worst))
     ]
 
 
-def maps(opt: Optimizer, r: Recommendation) -> list[dict[str, Any]]:
+def maps(opt: Optimizer, results: Sequence[Result], r: Recommendation) -> list[dict[str, Any]]:
     """Return maps of the mean over every pair of axes, at the recommended action and typical conditions."""
     typical = _typical(r)
     axes = _axes(opt, r)
-    results = opt.results
     rows = [i for i, result in enumerate(results) if not (result.failed or result.context is None)]
     told = [_by_kind(results[i].action, results[i].context) for i in rows]
     here = _by_kind(r.action, typical)
+    pairs = [pair for pair in itertools.combinations(axes, 2) if not all(kind == "context" for kind, _, _ in pair)]
+    places = [_places_of(opt, r.action, typical, *pair) for pair in pairs]
+    means = iter(_means(opt, [one for part in places for one in part if one is not None]))
     drawn = []
-    for (kind_x, name_x, xs), (kind_y, name_y, ys) in itertools.combinations(axes, 2):
-        if kind_x == kind_y == "context":
+    for ((kind_x, name_x, xs), (kind_y, name_y, ys)), part in zip(pairs, places, strict=True):
+        if not any(part):
             continue
-        pairs = [(x, y) for y in ys for x in xs]
-        actions, contexts = [], []
-        for x, y in pairs:
-            action, context = dict(r.action) if isinstance(r.action, dict) else r.action, typical
-            for kind, name, value in ((kind_x, name_x, x), (kind_y, name_y, y)):
-                if kind == "action":
-                    action = {**action, name: value} if isinstance(action, dict) else value
-                else:
-                    context = {**context, name: value} if isinstance(context, dict) else value
-            actions.append(action)
-            contexts.append(context)
-        box = box_of(opt.configuration.actions)
-        if box is not None:
-            moved = [name for kind, name in ((kind_x, name_x), (kind_y, name_y)) if kind == "action"]
-            actions = box.completed(actions, moved)
-        possible = [action is not None for action in actions]
-        if not any(possible):
-            continue
-        kept = list(itertools.compress(actions, possible)), list(itertools.compress(contexts, possible))
-        mean = np.full((len(ys), len(xs)), np.nan)
-        mean.ravel()[possible] = _predict(opt, *kept).mean
+        mean = np.array([np.nan if one is None else next(means) for one in part]).reshape(len(ys), len(xs))
         shown = [[_shown(v) for v in part] for part in (xs, ys)]
         titles = [_title(axes, kind_x, name_x), _title(axes, kind_y, name_y)]
         marks: list[Mark] = [
@@ -192,6 +184,23 @@ def maps(opt: Optimizer, r: Recommendation) -> list[dict[str, Any]]:
         name = " and ".join(titles)
         drawn.append({"name": name, "figure": Figure(marks, x, y, f"{Wording.of(opt).axis} over {name}")})
     return drawn
+
+
+def _places_of(
+    opt: Optimizer, action: Any, context: Any, across: tuple[str, str, list[Any]], up: tuple[str, str, list[Any]]
+) -> list[tuple[Any, Any] | None]:
+    """Return the action and the context of every cell of a map, row by row; None where the constraints forbid it."""
+    actions, contexts = [], []
+    for y, x in itertools.product(up[2], across[2]):
+        here = {"action": action, "context": context}
+        for (kind, name, _), value in ((across, x), (up, y)):
+            here[kind] = {**here[kind], name: value} if isinstance(here[kind], dict) else value
+        actions.append(here["action"])
+        contexts.append(here["context"])
+    box = box_of(opt.configuration.actions)
+    if box is not None:
+        actions = box.completed(actions, [name for kind, name, _ in (across, up) if kind == "action"])
+    return [None if a is None else (a, c) for a, c in zip(actions, contexts, strict=True)]
 
 
 def _by_kind(action: Any, context: Any) -> dict[str, Row]:
@@ -234,15 +243,8 @@ def sensitivities(opt: Optimizer, r: Recommendation) -> dict[str, float]:
     rows = [row(context, "context") for context in contexts]
     first = [(draw_action(rng), int(rng.choice(len(contexts), p=reference))) for _ in range(_DRAWS)]
     other = [(draw_action(rng), int(rng.choice(len(contexts), p=reference))) for _ in range(_DRAWS)]
-    base = np.asarray(_predict(opt, [a for a, _ in first], [contexts[j] for _, j in first]).mean)
-    total = float(np.var(base))
-
-    def share(actions: list[Any], contexts: list[Any]) -> float:
-        moved = np.asarray(_predict(opt, actions, contexts).mean)
-        return min(float(np.mean((base - moved) ** 2) / (2.0 * total)), 1.0) if total else 0.0
-
     pairs = list(zip(first, other, strict=True))
-    shares: dict[str, float] = {}
+    moved: dict[str, list[tuple[Any, Any]]] = {}
     names = list(row(r.action, "action"))
     for name in names if isinstance(r.action, dict) or len(names) == 1 else ():
         # coordinates of a finite set do not vary independently
@@ -250,14 +252,19 @@ def sensitivities(opt: Optimizer, r: Recommendation) -> dict[str, float]:
         if box is not None:
             completed = box.completed(mixed, [name])
             mixed = [a if one is None else one for one, (a, _) in zip(completed, first, strict=True)]
-        shares[name] = share(mixed, [contexts[j] for _, j in first])
+        moved[name] = [(a, contexts[j]) for a, (_, j) in zip(mixed, first, strict=True)]
     for name in rows[0] if isinstance(contexts[0], dict) or len(rows[0]) == 1 else ():
         mixed = [
             ({**contexts[j], name: contexts[k][name]} if isinstance(contexts[j], dict) else contexts[k])
             for (_, j), (_, k) in pairs
         ]
-        shares[name if name not in shares else f"{name} (condition)"] = share([a for a, _ in first], mixed)
-    return shares
+        key = name if name not in moved else f"{name} (condition)"
+        moved[key] = [(a, c) for (a, _), c in zip(first, mixed, strict=True)]
+    own = [(a, contexts[j]) for a, j in first]
+    base, *others = _means(opt, [*own, *itertools.chain(*moved.values())]).reshape(-1, _DRAWS)
+    total = float(np.var(base))
+    shares = [float(np.mean((base - mean) ** 2) / (2.0 * total)) if total else 0.0 for mean in others]
+    return {name: min(share, 1.0) for name, share in zip(moved, shares, strict=True)}
 
 
 def _drawer(opt: Optimizer, r: Recommendation) -> Any:
@@ -273,14 +280,24 @@ def _drawer(opt: Optimizer, r: Recommendation) -> Any:
     return lambda rng: {name: values[int(rng.integers(len(values)))] for name, values in choices.items()}
 
 
-def _predict(opt: Optimizer, actions: Sequence[Any], contexts: Sequence[Any]) -> Any:
-    """Return the predictions of many actions and contexts, row by row."""
-    return opt.predict(_table(actions), _table(contexts))
+def _means(opt: Optimizer, places: Sequence[tuple[Any, Any]]) -> Any:
+    """Return the mean (m,) of f at actions and contexts."""
+    return _predict(opt, places, bounds=False)[0]
 
 
-def _heaviest(r: Recommendation) -> tuple[list[Any], Any, Any]:
+def _predict(opt: Optimizer, places: Sequence[tuple[Any, Any]], *, bounds: bool = True) -> Any:
+    """Return mean, lower and upper bound of f at actions and contexts, (3, m)."""
+    parts = [np.empty((3, 0))]
+    for start in range(0, len(places), _AT_ONCE):
+        actions, contexts = zip(*places[start : start + _AT_ONCE], strict=True)
+        found = opt.predict(_table(actions), _table(contexts), bounds=bounds)
+        parts.append(np.array([found.mean, found.lower, found.upper]))
+    return np.concatenate(parts, axis=1)
+
+
+def _heaviest(r: Recommendation, most: int = _ATOMS) -> tuple[list[Any], Any, Any]:
     """Return the contexts of most mass in the reference or in the worst case, and both weights."""
-    order = np.argsort(-np.maximum(r.reference, r.weights), kind="stable")[:_ATOMS]
+    order = np.argsort(-np.maximum(r.reference, r.weights), kind="stable")[:most]
     order = order[np.maximum(r.reference, r.weights)[order] > 0.0]
     both = [np.asarray(weights)[order] for weights in (r.reference, r.weights)]
     reference, worst = (w / w.sum() if w.sum() > 0.0 else w for w in both)
