@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from drbo.contexts.replayed import contexts_of
+from drbo.contexts.sampled_contexts import contexts_of
 
 import drbo
 
@@ -87,7 +87,7 @@ def test_every_shift_and_every_share_of_days_is_inside(names: Any) -> None:
                 column = next(c for c in space.columns if c.name == one.column)
                 there = here.copy()
                 levels: Any = column.levels
-                there[:, column.first : column.first + column.width] = levels[column.labels.index(one.label)]  # type: ignore[union-attr]
+                there[:, column.first : column.first + column.width] = levels[column.labels.index(one.label)]
                 if share is None:  # not even every day
                     assert placed.moved(p, there) <= radius * (1.0 + 1e-6), (name, radius, str(one))
                 else:

@@ -213,7 +213,7 @@ def test_doubt_falls_with_checks_that_went_well_and_rises_with_others() -> None:
         assert sum(ahead.checks) == 10  # every action, in two labels after the first
         doubts.append(ahead.doubt)
         surprises = sum(error < -3.0 for error in ahead.errors)
-        assert ahead.doubt == pytest.approx((surprises + 1.0) / 11.0)
+        assert ahead.doubt == pytest.approx(np.sqrt((surprises + 1.0) / 11.0))
     assert doubts[1] > doubts[0]
 
 

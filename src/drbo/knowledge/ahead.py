@@ -8,7 +8,7 @@ model is right, so the test starts late, with s above 1. It never confirms a mod
 
 A check is an outcome of an action in a condition that was new to it: the suggestion checked a recommended action, or
 the action, or one near it, had been evaluated in other conditions alone. Outcomes further than 3 deviations below their
-prediction, one more than were seen, over the number of checks is how much unseen conditions are doubted (`doubt`).
+prediction are surprises. More checks lower the doubt of unseen conditions, and surprises raise it (`doubt`).
 """
 
 from __future__ import annotations
@@ -81,8 +81,8 @@ class Ahead:
 
     @property
     def doubt(self) -> float:
-        """(surprises + 1) / (checks + 1), at most 1: surprises are outcomes far below their prediction."""
-        return min((sum(error < -FAR for error in self.errors) + 1) / (sum(self.checks) + 1), 1.0)
+        """sqrt((surprises + 1) / (checks + 1)), at most 1: surprises are outcomes far below their prediction."""
+        return math.sqrt(min((sum(error < -FAR for error in self.errors) + 1) / (sum(self.checks) + 1), 1.0))
 
     @property
     def refuted(self) -> bool:

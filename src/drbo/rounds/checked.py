@@ -29,6 +29,9 @@ MOST_UNTRIED = 0.1
 """The largest mass of the worst distribution in untried conditions at which a bound counts as checked."""
 COVERED = 0.3
 """From this distance from all tried conditions on, in shares of the ranges of the columns, a condition is untried."""
+_SAME = 0.03
+"""Where a loss is counted, evaluations of actions up to this distance count as those of the action; it is below the
+distance of near actions, because the place of a cliff often depends on the action."""
 EDGE = 0.05
 """A condition that is beyond all tried ones in some column by more than this share of its range is untried."""
 _ROUNDING = 1e-9
@@ -83,10 +86,9 @@ class Gap:
     @classmethod
     def of_values(cls, ball: Ball, values: FloatArray, action: Point, evaluations: Evaluations) -> Gap:
         """Return the gap of an action in a set, for values (n,) of the action on the atoms."""
-        tried = evaluations.near(action.coordinates)
-        far = np.minimum(_distances(ball.contexts, tried) / COVERED, 1.0) ** 2
+        far = np.minimum(_distances(ball.contexts, evaluations.near(action.coordinates, _SAME)) / COVERED, 1.0) ** 2
         fear = evaluations.doubt * far * np.maximum(values - evaluations.lowest, 0.0)
-        return cls._of(ball, values, fear, tried, _untried, evaluations)
+        return cls._of(ball, values, fear, evaluations.near(action.coordinates), _untried, evaluations)
 
     @classmethod
     def beyond_all(cls, ball: Ball, bound: Bound, action: Point, evaluations: Evaluations) -> Gap:

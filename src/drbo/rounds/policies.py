@@ -35,10 +35,10 @@ NEAR = 0.05
 """An action is near another one up to this root mean square difference, in shares of the ranges."""
 
 
-def rows_near(action: FloatArray, actions: FloatArray, ranges: FloatArray) -> Indices:
+def rows_near(action: FloatArray, actions: FloatArray, ranges: FloatArray, distance: float = NEAR) -> Indices:
     """Return the rows of actions (k, d) that are near one (d,); `ranges` (d,) are those of the space."""
     apart = ((actions - action) / ranges) ** 2
-    return np.flatnonzero(np.sqrt(apart.mean(axis=1)) <= NEAR)
+    return np.flatnonzero(np.sqrt(apart.mean(axis=1)) <= distance)
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,9 +61,9 @@ class Evaluations:
     spread: float = 1.0
     doubt: float = 1.0
 
-    def near(self, action: FloatArray) -> FloatArray:
-        """Return the contexts (l, d_c) of the evaluations of an action (d_x,), or of one near it."""
-        return np.asarray(self.contexts[rows_near(action, self.actions, self.ranges)])
+    def near(self, action: FloatArray, distance: float = NEAR) -> FloatArray:
+        """Return the contexts (l, d_c) of the evaluations of an action (d_x,), or of one at most this far from it."""
+        return np.asarray(self.contexts[rows_near(action, self.actions, self.ranges, distance)])
 
 
 NO_EVALUATIONS = Evaluations(np.empty((0, 1)), np.empty((0, 1)), np.ones(1))
