@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from drbo.contexts.sampled_contexts import contexts_of
 
 import drbo
+from drbo.contexts.sampled_contexts import contexts_of
 
 RNG = np.random.default_rng(0)
 N = 24
@@ -87,7 +87,7 @@ def test_every_shift_and_every_share_of_days_is_inside(names: Any) -> None:
                 column = next(c for c in space.columns if c.name == one.column)
                 there = here.copy()
                 levels: Any = column.levels
-                there[:, column.first : column.first + column.width] = levels[column.labels.index(one.label)]
+                there[:, column.first : column.first + column.width] = levels[column.labels.index(one.label)]  # type: ignore[union-attr]
                 if share is None:  # not even every day
                     assert placed.moved(p, there) <= radius * (1.0 + 1e-6), (name, radius, str(one))
                 else:
