@@ -40,8 +40,6 @@ _OTHER_LABEL = 0.5
 """Two conditions that differ by more than this in one column are never near: another label differs by 1."""
 _COMPARED = 32
 """Number of conditions that are compared as the next one to check: the most harmful ones, and as many of the others."""
-_FIRST = 3
-"""The number of the first suggestion that may be a check."""
 _EVERY = 4
 """Every fourth suggestion may check a settled action: more of them cost the search more than they gain."""
 _SETTLED = 2
@@ -181,9 +179,11 @@ class Checked(Policy):
     has shown. So some suggestions are checks: the recommended action in conditions in which a bad outcome would lower
     its bound by more than a twentieth of the outcomes' deviation. There are two kinds.
 
-    - Conditions beyond all evaluated ones: from the fourth suggestion on, at most every second one.
-    - Conditions in which the recommended action, or one near it, was not tried: every fourth suggestion if it has two
-      evaluations or more, every eighth otherwise, as the search may leave it.
+    - Conditions beyond all evaluated ones, of any action. They come first.
+    - Conditions in which the recommended action, or one near it, was not tried.
+
+    Every fourth suggestion may be a check if the action, or one near it, has two evaluations or more. Otherwise every
+    eighth may be, as the search may leave the action.
 
     A bad outcome is one like the worst so far. The condition is the one whose check would reduce the possible loss
     most. If nature picks contexts, the suggestion is the recommended action itself. `suggestion.reason` is "verify".
@@ -224,7 +224,7 @@ class Checked(Policy):
     def choose(self, round: Round, beliefs: Beliefs) -> Choice:
         """Return a check of the recommended action if one is due, otherwise the choice of the inner policy."""
         _, number = round.seed
-        found = self._check(round, beliefs, number) if number >= _FIRST and number % 2 == 1 else None
+        found = self._check(round, beliefs, number) if number % _EVERY == _EVERY - 1 else None
         if found is not None:
             return found
         if round.approaching is not None and number % 2 == 1:
@@ -238,21 +238,20 @@ class Checked(Policy):
         the limits, nothing is recommended, and nothing is checked.
         """
         ball: Ball = round.ball
-        evaluations = round.evaluated(beliefs)
-        reachable = np.concatenate([ball.contexts, ball.probes()])
-        outside = self.rule is not None and bool(_beyond(reachable, evaluations.contexts).any())
-        if not beliefs.units.known or not (outside or number % _EVERY == _EVERY - 1):
+        if not beliefs.units.known:
             return None
         lower = Bound(beliefs.certain(ball), beliefs.bound_width, LOWER)
-        found = self._recommended(round, lower)
+        found, evaluations = self._recommended(round, lower), round.evaluated(beliefs)
         if found is None:
             return None
         every = _EVERY if len(evaluations.near(found.action.coordinates)) >= _SETTLED else _AT_LEAST_EVERY
-        kinds = [Gap.beyond_all] if outside else []
-        if number % every == every - 1:
-            kinds.append(Gap.of)
+        if number % every != every - 1:
+            return None
+        reachable = np.concatenate([ball.contexts, ball.probes()])
+        outside = self.rule is not None and bool(_beyond(reachable, evaluations.contexts).any())
+        kinds = [Gap.beyond_all, Gap.of] if outside else [Gap.of]
         outcomes = (beliefs, *(limit.beliefs for limit in round.limits))
-        for one in outcomes if kinds else ():
+        for one in outcomes:
             ball, _ = ball.widened(Bound(one.certain(ball), one.bound_width, LOWER), found.action, found.score)
         for gap_of in kinds:
             bounds = [(Bound(one.certain(ball), one.bound_width, LOWER), round.evaluated(one)) for one in outcomes]
