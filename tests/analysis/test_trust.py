@@ -62,7 +62,7 @@ def test_conditions_in_which_nobody_tried_the_action_are_extrapolated(tried: lis
         )
         stressed, guess = (f"{bound:.4g}" for bound in (r.trust.stressed, r.trust.guess))
         said = f"the bound is {stressed}, and the model's guess is {guess}"
-        assert (said if stressed != guess else f"does not change the bound, {guess}") in first
+        assert (said if stressed != guess else f"would not change the bound of {guess}") in first
         assert how == f"to check, evaluate {r.check}"
         assert str(r).startswith("extrapolated: ")
 
