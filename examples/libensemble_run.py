@@ -1,5 +1,6 @@
 """Let libEnsemble run the evaluations: drbo is a generator of the Generator Standard, which Xopt takes, too."""
 
+import contextlib
 import tempfile
 from typing import Any
 
@@ -29,7 +30,7 @@ def main(evaluations: int = 16, workers: int = 2) -> drbo.analysis.Recommendatio
     past = drbo.Samples({"drift": np.random.default_rng(0).normal(0.0, 0.7, 50).clip(-3.0, 3.0)})
     generator = RobustGenerator(vocs, contexts=past, setting=drbo.Simulator(radius=0.1))
     logger.set_level("ERROR")
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):  # libEnsemble goes there, and stays
         Ensemble(
             sim_specs=SimSpecs(simulator=beam, vocs=vocs),
             gen_specs=GenSpecs(generator=generator, vocs=vocs, batch_size=workers),

@@ -1,5 +1,7 @@
 """What tests of several rooms share."""
 
+import os
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,6 +14,20 @@ settings.register_profile(
 )
 settings.register_profile("long", settings.get_profile("short"), max_examples=200)  # `make test-all`
 settings.load_profile("short")
+
+
+@pytest.fixture(autouse=True)
+def same_working_folder() -> Iterator[None]:
+    """Fail the test that leaves another working folder behind: a later test would fail in its place."""
+    before = os.getcwd()
+    yield
+    try:
+        after = os.getcwd()
+    except FileNotFoundError:
+        after = "a folder that was removed"
+    if after != before:
+        os.chdir(before)
+        pytest.fail(f"the working folder was {before}, and the test leaves {after}")
 
 
 @pytest.fixture

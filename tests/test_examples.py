@@ -156,7 +156,8 @@ def test_libensemble_run(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning", "ignore::ResourceWarning")
 def test_ray_tune(monkeypatch: pytest.MonkeyPatch) -> None:
     ray = pytest.importorskip("ray", reason="pip install 'drbo[ray]'")
-    r = example("ray_tune", monkeypatch).main(evaluations=4, workers=1)
+    monkeypatch.setenv("PYTHONPATH", str(EXAMPLES))  # Ray's processes import the module of the trial
+    r = example("ray_tune", monkeypatch).main(evaluations=10, workers=1)
     ray.shutdown()
     assert 17.0 <= r.action["setpoint"] <= 24.0
     assert r.limits["coldest"].threshold == 18.0
