@@ -26,7 +26,9 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from drbo.ambiguity.placed import WorstCase
+from drbo.models.draws import DrawOfRound
 from drbo.models.surrogate import Estimate
+from drbo.models.with_known import DrawWithKnown
 from drbo.rounds.ball import Ball
 from drbo.rounds.search import Candidates, Found, Indices, NoActionLeftError, Smooth, WholeSearch
 from drbo.spaces.box import Box
@@ -52,6 +54,8 @@ _STEPS_BACK = np.array([0.0, 1e-4, 1e-3, 0.01, 0.1, 0.3])
 _AT_ONCE = 16
 """Batch size of scoring, before others are ruled out. The points of a batch are apart if possible, because the best of
 several close points rules out the rest."""
+_DRAWS = (DrawOfRound, DrawWithKnown)
+"""Estimates whose average over few contexts costs as much as their values in all of them: ceilings gain nothing."""
 _TRIED = 256
 """Largest number of combinations of discrete values that are tried if each calls a constraint of the user."""
 _TIE = 1e-9
@@ -158,15 +162,17 @@ class Objective:
 
         The result is that of a pass through all actions by decreasing score that skips those close to an earlier one,
         up to differences in score below `_TIE`. Few actions are actually scored: first those of the highest ceilings
-        under the reference, which only orders them.
+        under the reference, which only orders them. A draw scores all actions at once.
         """
         tie = _TIE * self.bound.amplitude
         scores, ceilings = np.full(len(actions), -np.inf), np.full(len(actions), np.inf)
-        order = self.bound.ceilings(actions, self.ball.weights) if len(actions) > _AT_ONCE else ceilings
+        whole = isinstance(self.bound, _DRAWS)
+        ordered = len(actions) > _AT_ONCE and not whole
+        order = self.bound.ceilings(actions, self.ball.weights) if ordered else ceilings
         visited: list[int] = []
         may_lead = np.arange(len(actions))
         while len(may_lead):
-            batch = _batch(actions, order, may_lead)
+            batch = may_lead.tolist() if whole else _batch(actions, order, may_lead)
             worst = self._worst_cases(actions[batch])
             scores[batch] = worst.expectation
             visited.extend(batch)
