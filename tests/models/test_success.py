@@ -172,3 +172,16 @@ def test_the_order_of_trials_does_not_matter() -> None:
     other = Success.learned(Trials.of(z[::-1], failed[::-1].tolist()), 2)
     places = drawn(50, 2)
     np.testing.assert_allclose(found.probability(places), other.probability(places), atol=1e-6)
+
+
+@pytest.mark.parametrize("n", [13, 60])
+def test_a_point_has_the_same_bits_alone_as_among_others(n: int) -> None:
+    """With LAPACK it had not, so that a copy of an optimizer could differ from the original in a last digit."""
+    points = drawn(n, 5)
+    works = np.asarray(points[:, 0] < 0.7, dtype=np.float64)
+    learned = Success.learned(Trials(points, works, 1.0 - works), 1)
+    places = drawn(400, 6)
+    together = learned.probability(places)
+    for count in (1, 5, 10):
+        for first in (0, 37, 250):
+            assert np.array_equal(learned.probability(places[first : first + count].copy()), together[first:][:count])

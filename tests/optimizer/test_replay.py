@@ -80,6 +80,30 @@ def test_the_set_of_a_round_does_not_count_results_that_were_awaited() -> None:
     assert moved.records()[2]["awaited"] == [0]
 
 
+@pytest.mark.parametrize("awaited", [[4], [5, 3], [0, 5], [2, 4], [1], [6, 7], [1, 2, 6]])
+def test_awaited_results_may_be_anywhere_failed_cancelled_or_retracted(awaited: list[int]) -> None:
+    """Of suggestions 0 to 6, 1 is cancelled, 2 failed, the result of 3 is retracted, and 6 is told without a number."""
+    contexts = np.linspace(0.0, 1.0, 8)
+    opt = Optimizer(
+        np.linspace(0.0, 1.0, 4), contexts, setting=DataDriven(radius=0.2), surrogate=FIXED, ambiguity=drbo.MMD()
+    )
+    for number in range(6):
+        s = opt.ask()
+        if number == 1:
+            opt.cancel(s)
+        elif number == 2:
+            opt.tell(s, failed=True, context_index=number)
+        else:
+            opt.tell(s, 1.0, context_index=number)
+    opt.retract(opt.results[2])
+    opt.tell(0.0, 1.0, context_index=6)
+    last = {**opt.records(0)[0], "awaited": awaited}
+    last["proposals"] = [{**last["proposals"][0], "number": 8}]
+    opt.replay([last], keep=len(opt.history))
+    expected = np.bincount([i for i in (0, 2, 4, 5, 6) if i not in awaited or i == 6], minlength=8)
+    assert opt.pending[0].reference * expected.sum() == pytest.approx(expected)
+
+
 def test_own_classes_are_found_in_the_configuration() -> None:
     opt = make(SIMULATOR, surrogate=LearnedGP(action=Wavy()))
     for number in range(4):

@@ -203,6 +203,45 @@ def _solved(factor: FloatArray, right: FloatArray) -> FloatArray:
     return np.asarray(lapack.dtrtrs(factor, right, lower=1)[0])
 
 
+@in_order
+def _latent(
+    across: FloatArray, shift: FloatArray, root: FloatArray, upper: FloatArray, rest: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return <k, shift> - <z, rest> and <z, z>, (m,) each, for each row k of `across` (m, n).
+
+    z = L^-1 T^1/2 k, with T^1/2 the diagonal `root` (n,) and L' the matrix `upper` (n, n). A row has the same bits
+    alone as among others; with LAPACK it has not.
+    """
+    m, n = across.shape
+    mean, explained, z = np.empty(m), np.empty(m), np.empty(n)
+    for i in range(m):
+        for j in range(n):
+            z[j] = root[j] * across[i, j]
+        for j in range(n):
+            z[j] /= upper[j, j]
+            solved = z[j]
+            for p in range(j + 1, n):
+                z[p] -= upper[j, p] * solved
+        centre, square = 0.0, 0.0
+        for j in range(n):
+            centre += shift[j] * across[i, j] - rest[j] * z[j]
+            square += z[j] * z[j]
+        mean[i], explained[i] = centre, square
+    return mean, explained
+
+
+@in_order
+def averages(weights: FloatArray, values: FloatArray) -> FloatArray:
+    """Return <weights, v> (m,) for each row v of `values` (m, n); a row has the same bits alone as among others."""
+    found = np.empty(len(values))
+    for i in range(len(values)):
+        total = 0.0
+        for j in range(len(weights)):
+            total += weights[j] * values[i, j]
+        found[i] = total
+    return found
+
+
 @dataclass(frozen=True, eq=False)
 class Hypothesis:
     """An accident rate and lengthscales, with the posterior of h under them.
@@ -244,18 +283,17 @@ class Hypothesis:
     def latent(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return mean and variance (m,) of h at points (m, d)."""
         across = self.kernel(points, self.trials.points)
-        root = np.sqrt(self.sites.precision)
-        factor, rest = self._prepared
-        half = _solved(factor, root[:, None] * across.T)
-        mean = across @ self.sites.shift - half.T @ rest
-        return mean, np.maximum(self.kernel.variance - (half**2).sum(axis=0), 0.0)
+        announce(_latent)
+        mean, explained = _latent(across, self.sites.shift, *self._prepared)
+        return mean, np.maximum(self.kernel.variance - explained, 0.0)
 
     @functools.cached_property
-    def _prepared(self) -> tuple[FloatArray, FloatArray]:
-        """The factor L of I + T^1/2 K T^1/2 (n, n), and L^-1 T^1/2 K shift (n,), with T the sites' precisions."""
+    def _prepared(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """T^1/2 (n,), L' (n, n) and L^-1 T^1/2 K shift (n,), with LL' = I + T^1/2 K T^1/2; T are the precisions."""
         prior, root = self.kernel(self.trials.points, self.trials.points), np.sqrt(self.sites.precision)
         factor = _factor(prior, root)
-        return factor, _solved(factor, (root * (prior @ self.sites.shift))[:, None])[:, 0]
+        rest = _solved(factor, (root * (prior @ self.sites.shift))[:, None])[:, 0]
+        return root, np.ascontiguousarray(factor.T), np.ascontiguousarray(rest)
 
 
 def log_likelihoods(trials: Trials, accidents: float) -> FloatArray:
@@ -329,7 +367,9 @@ class Success:
 
     def probability(self, points: FloatArray) -> FloatArray:
         """Return the probability of success (m,) at points (m, d)."""
-        by_place = self.weights @ [one.probability(points) for one in self.hypotheses]
+        by_rate = np.stack([one.probability(points) for one in self.hypotheses], axis=1)
+        announce(averages)
+        by_place = averages(self.weights, by_rate)
         return np.asarray(self.region * by_place + (1.0 - self.region) * self.steady)
 
 

@@ -1,4 +1,4 @@
-"""The search keeps to actions that are likely to work: a region in which evaluations fail is left.
+"""The search keeps to actions that are likely to work: it avoids a region in which evaluations fail.
 
 The probability of success of an action is the average over the reference of `drbo.models.success`. Every search for a
 large score, by any policy, subtracts a steep penalty where that probability is too small:
@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from drbo.models.success import Success
+from drbo.models.success import Success, averages
 from drbo.models.surrogate import Estimate, Inputs, Values
 from drbo.rounds.ball import Ball
 from drbo.rounds.search import Candidates, Found, Pick, Search
@@ -65,7 +65,8 @@ class SuccessChances:
         new = [i for i, key in enumerate(keys) if key not in self._known]
         if new:
             rows = np.repeat(actions[new], len(self.contexts), axis=0)
-            found = self.of_pairs(rows, np.tile(self.contexts, (len(new), 1))).reshape(len(new), -1) @ self.weights
+            by_context = self.of_pairs(rows, np.tile(self.contexts, (len(new), 1))).reshape(len(new), -1)
+            found = averages(self.weights, by_context)
             self._known.update(zip([keys[i] for i in new], found.tolist(), strict=True))
         return np.array([self._known[key] for key in keys])
 
