@@ -136,9 +136,17 @@ def random_params(rng: Any) -> dict[str, Any]:
     return {name: d.rvs(random_state=rng) for name, d in DISTRIBUTIONS.items()}
 
 
-def chosen(data: Data, splits: Any, candidates: int, seed: int) -> tuple[dict[str, dict[str, Any]], dict[str, float]]:
+def chosen(
+    data: Data, splits: Any, candidates: int, seed: int, only_drbo: bool
+) -> tuple[dict[str, dict[str, Any]], dict[str, float]]:
     """Return the hyper-parameters that each method chooses, and the bounds that drbo prints."""
-    found, bounds = {}, {}
+    found, bounds = drbo_chosen(data, splits, candidates, seed)
+    return ({**peers_chosen(data, splits, candidates, seed), **found} if not only_drbo else found), bounds
+
+
+def peers_chosen(data: Data, splits: Any, candidates: int, seed: int) -> dict[str, dict[str, Any]]:
+    """Return the hyper-parameters that each peer chooses."""
+    found = {}
     rng = np.random.RandomState(seed)
     tried = [random_params(rng) for _ in range(candidates)]
     scores = np.array([cross_validated(data, splits, params) for params in tried])
@@ -150,22 +158,10 @@ def chosen(data: Data, splits: Any, candidates: int, seed: int) -> tuple[dict[st
         min_resources=len(data.y) // 4, error_score=-1e9,
     )  # fmt: skip
     found["HalvingRandomSearchCV"] = halving.fit(data.X, data.y).best_params_
-    sets: dict[str, dict[str, Any]] = {
-        "drbo, radius 0": {"ambiguity": drbo.TotalVariation(), "radius": 0.0, "z": 0.0},
-        "drbo, z = 0": {"ambiguity": drbo.Shares(rare=SHARE), "z": 0.0},
-        "drbo": {"ambiguity": drbo.Shares(rare=SHARE)},
-    }
-    for name, arguments in sets.items():
-        search = RobustSearchCV(
-            model(data), SPACE, n_iter=candidates, scoring=scoring, cv=splits, refit=False, random_state=seed,
-            **arguments,
-        )  # fmt: skip
-        search.fit(data.X, data.y, contexts=data.group)
-        found[name], bounds[name] = search.best_params_, -search.best_score_
     try:
         import optuna
     except ImportError:
-        return found, bounds
+        return found
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     for at, name in enumerate(("Optuna's TPE, mean", "Optuna's TPE, worst mix")):
 
@@ -181,10 +177,31 @@ def chosen(data: Data, splits: Any, candidates: int, seed: int) -> tuple[dict[st
         study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=seed))
         study.optimize(objective, n_trials=candidates)
         found[name] = study.best_params
+    return found
+
+
+def drbo_chosen(
+    data: Data, splits: Any, candidates: int, seed: int
+) -> tuple[dict[str, dict[str, Any]], dict[str, float]]:
+    """Return the hyper-parameters that drbo chooses, and the bounds that it prints."""
+    found, bounds = {}, {}
+    scoring = "neg_mean_squared_error" if data.regression else "neg_log_loss"
+    sets: dict[str, dict[str, Any]] = {
+        "drbo, radius 0": {"ambiguity": drbo.TotalVariation(), "radius": 0.0, "z": 0.0},
+        "drbo, z = 0": {"ambiguity": drbo.Shares(rare=SHARE), "z": 0.0},
+        "drbo": {"ambiguity": drbo.Shares(rare=SHARE)},
+    }
+    for name, arguments in sets.items():
+        search = RobustSearchCV(
+            model(data), SPACE, n_iter=candidates, scoring=scoring, cv=splits, refit=False, random_state=seed,
+            **arguments,
+        )  # fmt: skip
+        search.fit(data.X, data.y, contexts=data.group)
+        found[name], bounds[name] = search.best_params_, -search.best_score_
     return found, bounds
 
 
-def run(name: str, candidates: int, seed: int) -> list[dict[str, Any]]:
+def run(name: str, candidates: int, seed: int, only_drbo: bool = False) -> list[dict[str, Any]]:
     """Return one row per method: the held-out loss on the training mix and in the worst mix, and the bound."""
     data = DATA[name](seed)
     rng = np.random.default_rng(seed)
@@ -198,7 +215,7 @@ def run(name: str, candidates: int, seed: int) -> list[dict[str, Any]]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         splits = list(StratifiedKFold(3, shuffle=True, random_state=seed).split(train.X, strata[kept]))
-        found, bounds = chosen(train, splits, candidates, seed)
+        found, bounds = chosen(train, splits, candidates, seed, only_drbo)
     rows = []
     for method, params in found.items():
         fitted = clone(model(train)).set_params(**params).fit(train.X, train.y)
@@ -236,26 +253,43 @@ def table(rows: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def by_data(rows: list[dict[str, Any]]) -> str:
+    """Return the worst-mix loss of drbo relative to that of each other method, per data set."""
+    others = [method for method in dict.fromkeys(r["method"] for r in rows) if method != "drbo"]
+    lines = ["| data | runs | " + " | ".join(others) + " |", "|---" * (len(others) + 2) + "|"]
+    for name in dict.fromkeys(r["data"] for r in rows):
+        worst = {(r["seed"], r["method"]): r["worst"] for r in rows if r["data"] == name}
+        seeds = sorted({seed for seed, _ in worst})
+        logs = [[math.log(worst[seed, "drbo"] / worst[seed, one]) for seed in seeds] for one in others]
+        cells = [f"{math.exp(np.mean(ratio)):.2f} ({sum(r < 0.0 for r in ratio)})" for ratio in logs]
+        lines.append(f"| {name} | {len(seeds)} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--candidates", type=int, default=20)
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--data", nargs="*", default=list(DATA))
+    parser.add_argument("--only-drbo", action="store_true", help="run drbo again, and keep the rows of the others")
     parser.add_argument("--out", type=Path, default=Path("out/model_selection.json"))
     own = parser.parse_args()
     rows: list[dict[str, Any]] = json.loads(own.out.read_text()) if own.out.exists() else []
-    done = {(r["data"], r["seed"], r["candidates"]) for r in rows}
+    if own.only_drbo:
+        rows = [r for r in rows if not r["method"].startswith("drbo") or r["candidates"] != own.candidates]
+    done = {(r["data"], r["seed"], r["candidates"]) for r in rows if r["method"].startswith("drbo")}
     own.out.parent.mkdir(parents=True, exist_ok=True)
     for seed in range(own.first, own.first + own.seeds):
         for name in own.data:
             if (name, seed, own.candidates) in done:
                 continue
             start = time.perf_counter()
-            rows += run(name, own.candidates, seed)
+            rows += run(name, own.candidates, seed, own.only_drbo)
             own.out.write_text(json.dumps(rows))
             print(f"{name}, seed {seed}: {time.perf_counter() - start:.0f} s", flush=True)
-    print(table([r for r in rows if r["candidates"] == own.candidates]))
+    chosen_rows = [r for r in rows if r["candidates"] == own.candidates]
+    print(table(chosen_rows), by_data(chosen_rows), sep="\n\n")
 
 
 if __name__ == "__main__":

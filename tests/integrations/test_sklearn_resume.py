@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("sklearn", reason="drbo[sklearn] is not installed")
 
 from joblib import parallel_config
-from scipy.stats import norm
+from scipy.stats import loguniform, norm
 from sklearn.cluster import KMeans
 from sklearn.exceptions import FitFailedWarning
 from sklearn.linear_model import LogisticRegression
@@ -60,6 +60,21 @@ def same(one: RobustSearchCV, other: RobustSearchCV) -> bool:
     return one.best_params_ == other.best_params_ and all(
         np.array_equal(one.cv_results_[name], other.cv_results_[name]) for name in columns
     )
+
+
+def test_a_search_with_distributions_goes_on_in_another_process(tmp_path: Path) -> None:
+    def first(high: float = 10.0, n_iter: int = 4) -> RobustSearchCV:
+        """A distribution prints with its address, which differs between processes."""
+        return search(param_space={"C": loguniform(1e-3, high), "solver": ["lbfgs"]}, n_iter=n_iter)
+
+    file = tmp_path / "search.json"
+    before = first().fit(X, Y, contexts=AGE, resume=file)
+    Counted.fits = 0
+    after = first(n_iter=6).fit(X, Y, contexts=AGE, resume=file)
+    assert Counted.fits == 2 * 2 + 1  # two further candidates, and the best one on all rows
+    assert after.cv_results_["params"][:4] == before.cv_results_["params"]
+    with pytest.raises(ValueError, match="differs in param_space"):
+        first(high=5.0).fit(X, Y, contexts=AGE, resume=file)
 
 
 @pytest.mark.parametrize("last", [0, 1, 5, 12])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -327,7 +328,14 @@ class Journal:
         self._facts += len(facts)
 
 
-def fingerprint(search: Any, task: FitTask, splits: list[Any], names: list[str]) -> dict[str, Any]:
+def _text(value: Any) -> str:
+    """Return how a value prints, without addresses: they differ between processes."""
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))
+
+
+def fingerprint(
+    search: Any, space: Hyperparameters, task: FitTask, splits: list[Any], names: list[str]
+) -> dict[str, Any]:
     """Return what must be equal for a search to go on from a file."""
 
     def digest(*parts: Any) -> str:
@@ -339,8 +347,8 @@ def fingerprint(search: Any, task: FitTask, splits: list[Any], names: list[str])
     rows = [part for split in splits for part in split]
     return {
         "format": 1,
-        "estimator": repr(clone(search.estimator)),
-        "param_space": repr(search.param_space),
+        "estimator": _text(clone(search.estimator)),
+        "param_space": _text(space),
         "ambiguity": repr(search.ambiguity),
         "radius": None if search.radius is None else float(search.radius),
         "scoring": task.score.name,

@@ -48,6 +48,8 @@ from drbo.validation import finite_array, flag, of_kind, whole_number
 
 _RADIUS = 0.2
 """The default radius: a fifth of the rows may move to other groups."""
+_BETA = 0.2
+"""The width of the search. With the usual width of 2 a few dozen candidates go to the corners of the space."""
 
 
 def _has(name: str) -> Callable[[Any], bool]:
@@ -171,7 +173,7 @@ class RobustSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             groups; or "folds", the default: robust to which rows come
         resume : a file that keeps every finished candidate. A search with the same arguments and rows goes on from it
         params : `groups` for the splitter, `sample_weight` for estimator and scores, and further arguments of the
-            estimator's `fit`. With scikit-learn's metadata routing they go to who asks for them
+            estimator's `fit`. With scikit-learn's metadata routing they go to the objects that request them
         """
         X, y = indexable(X, y)
         n_iter, z = whole_number("n_iter", self.n_iter, least=1), checked_z(self.z)
@@ -193,7 +195,7 @@ class RobustSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         make = functools.partial(self._optimizer, space, groups, masses, seed)
         opt = make()
-        journal = Journal(resume, fingerprint(self, task, splits, groups.names))
+        journal = Journal(resume, fingerprint(self, space, task, splits, groups.names))
 
         candidates = journal.begin(opt)
         wanted = int(min(n_iter, space.count))
@@ -291,7 +293,7 @@ class RobustSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         ambiguity = drbo.TotalVariation() if self.ambiguity is None else self.ambiguity
         radius = _RADIUS if self.ambiguity is None and self.radius is None else self.radius
         problem = groups.problem(masses, radius)
-        return drbo.Optimizer(space.box, ambiguity=ambiguity, seed=seed, **problem)
+        return drbo.Optimizer(space.box, ambiguity=ambiguity, beta=_BETA, seed=seed, **problem)
 
     def _candidate(
         self, action: dict[str, Any], folds: list[FoldScores], score: RowScore, n_groups: int
@@ -418,7 +420,7 @@ class RobustSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """Return what estimator, scorer and splitter ask for; `contexts` is this search's own."""
+        """Return the metadata requests of estimator, scorer and splitter; the search itself uses `contexts`."""
         mapping = MethodMapping
         router = MetadataRouter(owner=self).add_self_request(self)
         router.add(estimator=self.estimator, method_mapping=mapping().add(caller="fit", callee="fit"))
