@@ -35,11 +35,12 @@ class Load:
 
 def looks(waits: float, before: int) -> int:
     """Return how often a trial looks at the study that waits for so many others, one after the other."""
-    count, pause, now, each = 1, 0.01, 0.0, waits / max(before, 1)
+    count, pause, now, each, left = 1, 0.01, 0.0, waits / max(before, 1), before
     while now < waits:
-        now += pause
-        left = max(math.ceil((waits - now) / each), 1) if each > 0.0 else 1
-        pause = min(2.0 * pause, 0.5 * left)
+        known = now / (before - left) if left < before else 0.0
+        now += max(pause, 0.25 * (left - 1) * min(known, 1.0))
+        changed, left = left, max(math.ceil((waits - now) / each), 1) if each > 0.0 else 1
+        pause = 0.01 if left < changed else min(2.0 * pause, 0.5 * left)
         count += 1
     return count
 

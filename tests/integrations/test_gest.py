@@ -1,4 +1,4 @@
-"""The generator of gest-api: its own rules, and libEnsemble as the host."""
+"""The generator of gest-api: its own rules, and Xopt as the host; libEnsemble is one in tests/test_examples.py."""
 
 import importlib
 from typing import Any
@@ -61,11 +61,11 @@ def test_points_of_others_unknown_ids_and_results_that_come_twice() -> None:
     made.ingest([{"x": 0.5, "drift": 0.25, "f": -0.1}])
     assert [(r.number, r.outcome) for r in made.optimizer.results] == [(None, -0.1)]
     (point,) = made.suggest(1)
-    with pytest.raises(ValueError, match="_id 99 must be that of a suggestion"):
+    with pytest.raises(ValueError, match="_id 99 must belong to a suggestion"):
         made.ingest([{**point, "f": 1.0}, {**point, "_id": 99, "f": 1.0}])
     assert made.optimizer.n_told == 1  # nothing of the refused list
     made.ingest([{**point, "f": 1.0}])
-    with pytest.raises(ValueError, match="must be that of a suggestion without a result"):
+    with pytest.raises(ValueError, match="must belong to a suggestion without a result"):
         made.ingest([{**point, "f": 1.0}])
     with pytest.raises(ValueError, match="lacks drift"):
         made.ingest([{"x": 0.5, "f": 1.0}])
@@ -169,3 +169,26 @@ def test_who_picks_conditions_must_agree_with_the_problem() -> None:
     keyed = drbo.Samples({"drift": np.array([0.0, 1.0])}, keys=["a", "b"])
     with pytest.raises(TypeError, match="contexts must have no keys"):
         RobustGenerator(problem(), contexts=keyed, setting=drbo.Simulator(radius=0.1))
+
+
+def test_xopt_is_a_host() -> None:
+    """Xopt copies the generator, evaluates points of its own, and reports no outcomes of an evaluation that raised."""
+    xopt: Any = pytest.importorskip("xopt", reason="pip install xopt, which brings torch: make doors")
+
+    def evaluate(point: dict[str, Any]) -> dict[str, float]:
+        if point["x"] > 1.75:
+            raise RuntimeError("too much")
+        return {"f": f(point), "c": point["x"]}
+
+    made = generator(problem(constraints={"c": ["LESS_THAN", 1.5]}))
+    host = xopt.Xopt(generator=made, evaluator=xopt.Evaluator(function=evaluate), strict=False)
+    host.evaluate_data({"x": [0.5, 2.0], "drift": [0.25, -0.5]})
+    for _ in range(6):
+        host.step()
+    own = host.generator.optimizer
+    assert (made.optimizer.n_told, len(own.results), len(own.pending)) == (0, 8, 0)
+    assert [r.action["x"] for r in own.results] == host.data["x"].tolist()
+    assert [r.failed for r in own.results] == host.data["xopt_error"].tolist()
+    assert own.results[1].failed
+    assert [r.outcome for r in own.results if not r.failed] == host.data["f"].dropna().tolist()
+    assert [r.limits["c"] for r in own.results if not r.failed] == host.data["c"].dropna().tolist()

@@ -103,3 +103,33 @@ def test_a_study_of_optuna(uri: str) -> None:
     assert [one.path for one in client.list_artifacts(tracker.run_id)] == ["report.html"]
     trials = [t for t in study.trials if t.state == optuna.trial.TrialState.COMPLETE]
     assert [one.data.metrics["outcome"] for one in inner(client, tracker.run_id)] == [t.value for t in trials]
+
+
+def test_a_study_with_observed_conditions_limits_and_a_failure(uri: str) -> None:
+    import optuna
+
+    from drbo.integrations.optuna import observe
+    from integrations.weather import make, study_of
+
+    def evaluate(trial: optuna.Trial) -> float:
+        setpoint = trial.suggest_float("setpoint", 18.0, 24.0)
+        observe(trial, {"outdoor": 3.5, "load": 0.25})
+        if trial.number == 1:
+            raise ValueError("it broke")
+        trial.set_user_attr("peak", 40.0 + setpoint)
+        trial.set_user_attr("operator", "night shift")
+        return (setpoint - 20.5) ** 2
+
+    study = study_of(make(setting=drbo.DataDriven(radius=0.1), limits={"peak": drbo.AtMost(90.0)}))
+    with Tracker("study", tracking_uri=uri) as tracker:
+        study.optimize(evaluate, n_trials=4, callbacks=[tracker.on_trial], catch=ValueError)
+    runs = inner(mlflow.MlflowClient(uri), tracker.run_id)
+    assert [one.info.status for one in runs] == ["FINISHED", "FAILED", "FINISHED", "FINISHED"]
+    assert all(
+        {name: one.data.params[name] for name in ("outdoor", "load")} == {"outdoor": "3.5", "load": "0.25"}
+        for one in runs
+    )
+    done = [t for t in study.trials if t.value is not None]
+    assert [one.data.metrics for one in runs if one.data.metrics] == [
+        {"outcome": t.value, "peak": t.user_attrs["peak"]} for t in done
+    ]

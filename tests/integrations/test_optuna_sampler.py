@@ -2,6 +2,7 @@
 
 import copy
 import hashlib
+import importlib
 import json
 import math
 import pickle
@@ -19,7 +20,7 @@ from optuna.trial import TrialState, create_trial
 import drbo
 from drbo.integrations.optuna import RobustSampler, get_robust_params, get_robust_trial, observe, plot_bounds
 from drbo.integrations.optuna.studies import sampler_of
-from drbo.integrations.optuna.trials import CONFIGURATION, FAILED, SILENT, SUGGESTION, store_configuration
+from drbo.integrations.optuna.trials import CONFIGURATION, FAILED, SILENT, SUGGESTION, all_trials, store_configuration
 from drbo.models.regression import ExactPosterior
 from integrations.weather import FIXED, HISTORY, ROWS, cost, derived, make, objective, recommended, study_of
 
@@ -824,3 +825,30 @@ def test_bad_limits_of_a_sampler() -> None:
         make(limits={"peak": 3.0})
     with pytest.raises(TypeError, match="constraints_func must be a function of a trial, and needs limits"):
         make(constraints_func=lambda _: [0.0])
+
+
+@pytest.mark.parametrize("seconds", [[1.0] * 15, [0.1] * 15, [3.0, *[0.2] * 14], [0.2] * 14 + [3.0]])
+def test_a_worker_with_many_before_it_looks_seldom_and_is_not_late(
+    seconds: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """15 running trials get their suggestions one after the other; a clock of our own counts."""
+    trials = importlib.import_module("drbo.integrations.optuna.trials")
+    done = np.cumsum(seconds)
+    clock, looked = [0.0], list[float]()
+    study = optuna.create_study()
+    started = [study.ask() for _ in range(16)]
+    known = all_trials(study)
+
+    def look(_: optuna.Study) -> list[Any]:
+        looked.append(clock[0])
+        for trial, ends in zip(known[:15], done, strict=True):
+            trial.system_attrs = {SUGGESTION: {}} if clock[0] >= ends else {}
+        return known
+
+    monkeypatch.setattr(trials, "all_trials", look)
+    monkeypatch.setattr(trials.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(trials.time, "sleep", lambda pause: clock.__setitem__(0, clock[0] + pause))
+    assert trials.settled(study, known[15], SPACE, 60.0) == (known, [])
+    assert len(started) == 16
+    assert len(looked) <= 40
+    assert clock[0] - done[-1] <= 0.5

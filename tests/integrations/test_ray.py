@@ -1,6 +1,8 @@
-"""The searcher for Ray Tune, called as Ray calls it; a real cluster runs in tests/test_examples.py (`make doors`)."""
+"""The searcher for Ray Tune, called as Ray calls it, and with a real cluster: workers that die, runs that go on."""
 
 import math
+import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +11,10 @@ import pytest
 
 import drbo
 
-pytest.importorskip("ray.tune", reason="pip install 'drbo[ray]'")
+ray: Any = pytest.importorskip("ray", reason="pip install 'drbo[ray]'")
+tune: Any = pytest.importorskip("ray.tune", reason="pip install 'drbo[ray]'")
 
-from drbo.integrations.ray import RobustSearcher
+from drbo.integrations.ray import RobustSearcher  # noqa: E402
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::FutureWarning"),  # Ray's own
@@ -66,7 +69,7 @@ def test_limits_are_read_from_the_report() -> None:
 def test_conditions_that_nature_picks_are_reported() -> None:
     searcher = RobustSearcher(optimizer(setting=drbo.DataDriven()), metric="cost")
     assert searcher.suggest("a").keys() == {"x"}
-    with pytest.raises(ValueError, match="must report the conditions that nature picked, and lacks outdoor"):
+    with pytest.raises(ValueError, match="must report the conditions that nature picked, but lacks outdoor"):
         searcher.on_trial_complete("a", {"cost": 1.0})
     searcher.on_trial_complete("a", {"cost": 1.0, "outdoor": 0.25})
     searcher.suggest("b")
@@ -98,7 +101,7 @@ def test_bad_input() -> None:
     with pytest.raises(TypeError, match=r"must have a drbo\.Box of actions"):
         RobustSearcher(labels, metric="cost")
     named = drbo.Optimizer(drbo.Box(outdoor=(0.0, 1.0)), drbo.Samples(PAST), setting=drbo.Simulator(radius=0.1))
-    with pytest.raises(ValueError, match="outdoor is both"):
+    with pytest.raises(ValueError, match="must not have the same name, got outdoor"):
         RobustSearcher(named, metric="cost")
     unnamed = drbo.Optimizer(drbo.Box(x=(0.0, 1.0)), drbo.Samples(np.eye(3)), setting=drbo.Simulator(radius=0.1))
     with pytest.raises(TypeError, match="conditions with names"):
@@ -108,3 +111,74 @@ def test_bad_input() -> None:
         searcher.set_search_properties("cost", "min", {"x": 1.0})
     assert searcher.set_search_properties("cost", "min", {})
     assert not searcher.set_search_properties("loss", "min", {})
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[None]:
+    ray.init(num_cpus=2, include_dashboard=False, logging_level="ERROR")
+    yield
+    ray.shutdown()
+
+
+def trainable(mark: Path) -> Any:
+    """Return a function that kills its process unless the mark is there; as a local one it is pickled by value."""
+
+    def evaluate(config: dict[str, float]) -> dict[str, float]:
+        if config["x"] > 0.6 and not mark.exists():
+            mark.touch()
+            os.kill(os.getpid(), 9)
+        return {"cost": (config["x"] - 0.5 * config["outdoor"]) ** 2}
+
+    return evaluate
+
+
+def tuner(searcher: RobustSearcher, folder: Path, trials: int, **more: Any) -> Any:
+    return tune.Tuner(
+        trainable(folder / "died"),
+        tune_config=tune.TuneConfig(search_alg=searcher, num_samples=trials, max_concurrent_trials=2),
+        run_config=tune.RunConfig(storage_path=str(folder), name="heating", verbose=0, **more),
+    )
+
+
+@pytest.mark.usefixtures("cluster")
+@pytest.mark.parametrize("retries", [0, 1])
+def test_a_worker_that_dies(tmp_path: Path, retries: int) -> None:
+    """Without retries the trial is a failure; with one, Ray evaluates the same point again, and it counts once."""
+    searcher = RobustSearcher(optimizer(), metric="cost")
+    again = tune.FailureConfig(max_failures=retries)
+    tuner(searcher, tmp_path, 6, failure_config=again).fit()
+    assert (tmp_path / "died").exists()
+    results = searcher.optimizer.results
+    assert {r.number for r in results} == {*range(6)}
+    assert len(results) == 6
+    assert sum(r.failed for r in results) == 1 - retries
+    assert searcher.optimizer.pending == ()
+    for r in results:
+        assert r.failed or r.outcome == pytest.approx(cost({**r.action, **r.context}))
+
+
+@pytest.mark.usefixtures("cluster")
+def test_a_run_that_broke_is_restored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TUNE_GLOBAL_CHECKPOINT_S", "0")
+    (tmp_path / "died").touch()
+
+    class Broken(tune.Callback):  # type: ignore[misc]
+        def on_step_end(self, iteration: int, trials: list[Any], **more: Any) -> None:
+            del iteration, more
+            broke = tmp_path / "broke"  # a restored run has this callback, too
+            if sum(one.status == "TERMINATED" for one in trials) == 3 and not broke.exists():
+                broke.touch()
+                raise RuntimeError("the driver broke")
+
+    first = tuner(RobustSearcher(optimizer(), metric="cost"), tmp_path, 6, callbacks=[Broken()])
+    with pytest.raises(RuntimeError, match="the driver broke"):
+        first.fit()
+    evaluate = trainable(tmp_path / "died")
+    trials = tune.Tuner.restore(str(tmp_path / "heating"), trainable=evaluate, resume_unfinished=True).fit()
+    assert len(trials) == 6
+    searcher = RobustSearcher(optimizer(), metric="cost")
+    searcher.restore_from_dir(str(tmp_path / "heating"))
+    results = searcher.optimizer.results
+    assert {r.number for r in results} == {*range(6)}
+    assert {r.outcome for r in results} == {one.metrics["cost"] for one in trials}
+    assert len(results) == 6

@@ -102,7 +102,7 @@ class RobustGenerator(_generator.Generator):  # type: ignore[misc, name-defined]
             raise ValueError(f"conditions that {who} must be {kind} of vocs, and {listed(missing)} is not")
 
     def suggest(self, num_points: int | None = None) -> list[dict[str, Any]]:
-        """Return points to evaluate, one by default; each has an `_id`, by which its result is known."""
+        """Return points to evaluate, one by default; each has an `_id`, which its result must repeat."""
         count = 1 if num_points is None else drbo.validation.whole_number("num_points", num_points, least=0)
         asked = [self._optimizer.ask() for _ in range(count)]
         return [{**_point(one), **self._constants, "_id": one.number} for one in asked]
@@ -117,7 +117,7 @@ class RobustGenerator(_generator.Generator):  # type: ignore[misc, name-defined]
         for result in map(_plain, results):
             number = result.get("_id")
             if number is not None and number not in pending:
-                raise ValueError(f"_id {number!r} must be that of a suggestion without a result")
+                raise ValueError(f"_id {number!r} must belong to a suggestion without a result")
             if missing := [name for name in (*self._parameters, *self._names) if name not in result]:
                 raise ValueError(
                     f"a result must have values of all variables and conditions, and lacks {listed(missing)}"

@@ -72,10 +72,16 @@ class Tracker:
         self._evaluation(number, values, None if result.failed else measured)
 
     def on_trial(self, study: optuna.Study, trial: optuna.trial.FrozenTrial) -> None:
-        """Write a finished trial of a study."""
+        """Write a finished trial of a study; its user attributes are conditions, or outcomes if they are numbers."""
+        from drbo.integrations.optuna.studies import sampler_of
+
         self._source = study
-        measured = {} if trial.value is None else {"outcome": trial.value}
-        self._evaluation(trial.number, dict(trial.params), measured or None)
+        attributes = {name: value for name, value in trial.user_attrs.items() if not name.startswith("drbo:")}
+        names = sampler_of(study).names
+        observed = {name: attributes.pop(name) for name in names if name in attributes}
+        further = {name: float(value) for name, value in attributes.items() if isinstance(value, int | float)}
+        measured = None if trial.value is None else {"outcome": trial.value, **further}
+        self._evaluation(trial.number, {**trial.params, **observed}, measured)
 
     def __enter__(self) -> Self:
         return self

@@ -26,7 +26,8 @@ class RobustSearcher(_search.Searcher):  # type: ignore[misc, name-defined]  # R
     """A search algorithm of Ray Tune whose points are robust to changing conditions.
 
     `searcher.optimizer` is the `drbo.Optimizer`: its `recommend()` is the point to deploy, `report(path)` the report.
-    Ray's best trial is the luckiest one.
+    Ray's best trial is the luckiest one. `Tuner.restore` continues with a copy of the searcher. A searcher that is made
+    again from the same arguments reads the results by `restore_from_dir(path_of_the_experiment)`.
 
     Parameters
     ----------
@@ -45,7 +46,7 @@ class RobustSearcher(_search.Searcher):  # type: ignore[misc, name-defined]  # R
         if len(self._conditions) < len(columns):
             raise TypeError("optimizer must have conditions with names, such as drbo.Samples(frame)")
         if both := [name for name in self._conditions if name in own.actions.parameters]:
-            raise ValueError(f"a name must be that of a parameter or of a condition, and {listed(both)} is both")
+            raise ValueError(f"a parameter and a condition must not have the same name, got {listed(both)}")
         expected = "max" if own.maximize else "min"
         if mode not in (None, expected):
             raise ValueError(f"mode must be {expected!r}, as the optimizer has it, got {mode!r}")
@@ -92,12 +93,12 @@ class RobustSearcher(_search.Searcher):  # type: ignore[misc, name-defined]  # R
             more["limits"] = {name: value for name, value in known.items() if math.isfinite(value)}
         if suggestion.context is None and not failed:
             if missing := [name for name in self._conditions if name not in result]:
-                raise ValueError(f"a trial must report the conditions that nature picked, and lacks {listed(missing)}")
+                raise ValueError(f"a trial must report the conditions that nature picked, but lacks {listed(missing)}")
             more["context"] = {name: result[name] for name in self._conditions}
         self._optimizer.tell(suggestion, **more)
 
     def save(self, checkpoint_path: str) -> None:
-        """Write all results and running trials to a file, as Ray does now and then."""
+        """Write all results and running trials to a file, as Ray does from time to time."""
         held = {"records": self._optimizer.records(), "running": self._numbers}
         Path(checkpoint_path).write_text(json.dumps(held), encoding="utf-8")
 

@@ -28,7 +28,7 @@ class RetryingStorage(RDBStorage):
     Parameters
     ----------
     url, engine_kwargs, heartbeat_interval, grace_period, heartbeat_stale_trial_callback : as for `RDBStorage`. A
-        grace period must be longer than a restart of the database, or trials that run are taken for dead
+        grace period must be longer than a restart of the database, otherwise running trials count as dead
     wait : the longest time in seconds that one call waits; then the error is raised
     """
 
@@ -55,8 +55,8 @@ class RetryingStorage(RDBStorage):
     def set_trial_state_values(self, trial_id: int, state: TrialState, values: Any = None) -> bool:
         """Set the state and the values of a trial.
 
-        A database that goes away may have stored them before it said so. The second attempt finds the trial finished
-        then, which is an error only if somebody else finished it.
+        A database may have stored them before the connection was lost. The second attempt then finds a finished trial.
+        This is an error only if another process finished it.
         """
         failed = False
 

@@ -338,6 +338,7 @@ def settled(
     no worker waits for it again.
     """
     awaited, end, pause = -1, 0.0, 0.01
+    begun, most = time.monotonic(), 0
     while True:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
@@ -356,8 +357,11 @@ def settled(
         if time.monotonic() >= end:
             mark(study, silent[0], SILENT, True)
             continue
-        time.sleep(min(pause, max(end - time.monotonic(), 0.0)))
         # Suggestions come one after the other: who has many before it looks less often, and spares the database.
+        now, most = time.monotonic(), max(most, len(silent))
+        each = (now - begun) / (most - len(silent)) if most > len(silent) else 0.0  # seconds of a suggestion
+        longest = 0.5 * _LONGEST_PAUSE * (len(silent) - 1)
+        time.sleep(min(max(pause, longest * min(each, 1.0)), max(end - now, 0.0)))
         pause = min(2.0 * pause, _LONGEST_PAUSE * len(silent))
 
 
