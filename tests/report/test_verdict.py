@@ -59,7 +59,7 @@ def test_nothing_speaks_against_a_good_one(good: tuple[Recommendation, list[floa
         ({"surprises": replace(CALM, far=1)}, Light.GREEN, "came true"),
         ({"surprises": replace(CALM, tested=9)}, Light.AMBER, "Only 9 earlier"),
         ({"surprises": replace(CALM, corrected=True)}, Light.AMBER, "corrected"),
-        ({"verdict": "extrapolated"}, Light.AMBER, "nobody has tried"),
+        ({"verdict": "extrapolated"}, Light.AMBER, "Neither this action"),
         ({"success": 0.8}, Light.AMBER, "probability of 0.80"),
         ({"rows": 5}, Light.AMBER, "5 past case"),
     ],
@@ -97,8 +97,15 @@ def test_surprises_by_chance_are_those_of_the_binomial() -> None:
 def test_costs_are_lower_and_rewards_are_higher() -> None:
     assert WORDS.better_by(3.0) == "lower by 3 EUR"
     assert WORDS.better_by(-3.0) == "higher by 3 EUR"
+    assert WORDS.better_by(3.0, "at most") == "lower by at most 3 EUR"
     assert replace(WORDS, maximize=True).better_by(3.0) == "higher by 3 EUR"
     assert WORDS.axis == "cost (EUR)"
+
+
+def test_a_loss_that_is_a_gain_says_so() -> None:
+    assert WORDS.change(2.0, 10.0, "gained") == "2 EUR"
+    assert WORDS.change(-2.0, 10.0, "gained") == "none: 2 EUR gained"
+    assert WORDS.change(-1e-6, 10.0, "gained") == "0 EUR"
 
 
 def test_the_first_screen_speaks_of_the_users_units() -> None:
@@ -120,10 +127,10 @@ def test_the_first_screen_speaks_of_the_users_units() -> None:
     shown = Contents(opt).deploy()
     assert re.match(r"cost of about [\d.]+ EUR per day on average", shown["usual"])
     assert re.match(r"cost of at most [\d.]+ EUR per day on average", shown["shifted"])
-    assert shown["shifted_if"].startswith("if ambient is up to 2.75 higher throughout, or conditions shift otherwise")
+    assert shown["shifted_if"].startswith("if ambient is always up to 2.75 higher than usual, or conditions shift by")
     assert "Wasserstein" not in shown["shifted_if"]
     assert "Wasserstein" in shown["sentence"]
-    reach = re.search(r"lower by ([\d.]+) EUR per day at most", shown["reach"])
+    reach = re.search(r"lower by at most ([\d.]+) EUR per day", shown["reach"])
     assert reach
     assert float(reach[1]) <= opt.recommend().value * 1.001  # a cost is not below 0
     progress = Contents(opt).progress()["figure"]
@@ -142,7 +149,7 @@ def test_every_kind_of_set_has_a_shift_in_words(name: str) -> None:
     [
         (drbo.TotalVariation(), 0.1, "cases are replaced by the worst"),
         (drbo.KL(), 0.1, "times as frequent"),
-        (drbo.Shares(old=(0.1, 0.5)), 0.0, "any distribution whose share of old"),
+        (drbo.Shares(old=(0.1, 0.5)), 0.0, "the share of old is from 10% to 50%, with the usual proportions inside"),
         (drbo.MMD(), 0.0, "no shift is allowed for"),
         (drbo.MMD(), 10.0, "as frequent as you like"),
     ],

@@ -14,18 +14,18 @@ _SHOWN = 200
 
 
 def changes(now: Contents, before: Contents) -> dict[str, Any]:
-    """Return a sentence for each change with its reason, and a table of both runs: name, before, now."""
+    """Return paragraphs on each change with its reason, and a table of both runs: name, before, now."""
     said = [_history(now.opt, before.opt), *_arguments(now.opt, before.opt)]
     said += _decision(now, before)
     rows = [("evaluations", *(str(len(one.course.outcomes)) for one in (before, now)))]
+    actions = [{} if one.recommended is None else row(one.recommended.action, "action") for one in (before, now)]
+    for name in dict.fromkeys([*actions[0], *actions[1]]):
+        rows.append((name, *(text(one[name]) if name in one else "none" for one in actions)))
     pairs = {name: (before.deploy().get(key), now.deploy().get(key)) for name, key in _ROWS.items()}
     rows += [(name, *(text(value) if value else "none" for value in pair)) for name, pair in pairs.items()]
     lights = [one.deploy().get("verdict") for one in (before, now)]
     rows.append(("verdict", *("none" if one is None else f"{one.light.name.lower()}: {one}" for one in lights)))
-    actions = [{} if one.recommended is None else row(one.recommended.action, "action") for one in (before, now)]
-    for name in dict.fromkeys([*actions[0], *actions[1]]):
-        rows.append((name, *(text(one[name]) if name in one else "none" for one in actions)))
-    return {"sentence": " ".join(said), "rows": rows}
+    return {"paragraphs": said, "rows": rows}
 
 
 _ROWS = {"on a usual day": "usual", "under a shift": "shifted", "the shift": "shifted_if", "the bound is": "word"}
@@ -75,19 +75,26 @@ def _decision(now: Contents, before: Contents) -> list[str]:
             f"The recommended action is the same. Its bound is {amounts[0]} in this run and {amounts[1]} in the other.",
             *_largest_change(now, before),
         ]
-    said = ["The recommended action is different."]
+    said = ["The recommended action is different. Actions are ranked by the bound of the model alone."]
     try:
-        by_now, by_then = now.opt.bound(old.action).value, before.opt.bound(new.action).value
+        old_now, new_then = now.opt.bound(old.action), before.opt.bound(new.action)
     except (TypeError, ValueError):
-        return [*said, "The two runs choose among different actions."]
+        return ["The recommended action is different.", "The two runs choose among different actions."]
     amount = now.words.amount
+    by_now, by_then, mine, theirs = (one.trust.guess for one in (old_now, new_then, new, old))
     said.append(
-        f"With the results of this run, the bound is {amount(by_now)} for the other run's action and "
-        f"{amount(new.value)} for this run's action. With the results of the other run, it is {amount(old.value)} for "
-        f"the other run's action and {amount(by_then)} for this run's action."
+        f"With the results of this run, this bound is {amount(by_now)} for the other run's action and {amount(mine)} "
+        f"for this run's action. With the results of the other run, it is {amount(theirs)} for the other run's action "
+        f"and {amount(by_then)} for this run's action."
     )
-    learned = abs(by_now - old.value) > abs(new.value - by_now)
-    reason = "what this run knows about the other run's action" if learned else "the better action of this run"
+    if (old_now.value > new.value) == now.words.maximize and f"{old_now.value:.3g}" != f"{new.value:.3g}":
+        said.append(
+            f"The stated bounds also allow for untried conditions. With the results of this run they are "
+            f"{amount(old_now.value)} for the other run's action and {amount(new.value)} for this run's action: try "
+            "this run's action in more conditions, or keep the other one."
+        )
+    learned = abs(by_now - theirs) > abs(mine - by_now)
+    reason = "what this run has learned about the other run's action" if learned else "the better action of this run"
     return [*said, f"Most of the change comes from {reason}."]
 
 
@@ -100,7 +107,7 @@ def _largest_change(now: Contents, before: Contents) -> list[str]:
         f"the expected {now.words.name} on a usual day": (new.expected, old.expected),
         "the cost of a shift of the conditions": (new.shift, old.shift),
         "the cost of the model's own uncertainty": (new.ignorance, old.ignorance),
-        "the cost of conditions that nobody has tried": (new.untried, old.untried),
+        "the cost of untried conditions": (new.untried, old.untried),
     }
     changes = {name: abs(a - b) for name, (a, b) in parts.items() if math.isfinite(a - b)}
     name = max(changes, key=lambda one: changes[one], default=None)

@@ -120,11 +120,11 @@ class Contents:
             return ""
         left = self.opt.under().regret_bound()
         if not math.isfinite(left.value) or left.reachable in self.opt.configuration.objective.range:
-            return "Too little is known yet to say how much better another action could be."
+            return "Some other actions are too little known to say how much better they could be."
         word = "guaranteed" if left.claim.proven else "estimated"
-        how = "all actions were considered" if left.exhaustive else "as far as a search found"
-        better = self.words.better_by(left.value)
-        return f"In the worst case, another action's {self.words.name} may still be {better} at most ({word}, {how})."
+        how = "all actions were compared" if left.exhaustive else "found by a search, which may miss better ones"
+        better = self.words.better_by(left.value, "at most")
+        return f"In the worst case, another action's {self.words.name} may still be {better} ({word}, {how})."
 
     # --- 2: progress ------------------------------------------------------------------------------------------------
 
@@ -148,7 +148,7 @@ class Contents:
             ]
             first, now = (sorted((bound[i], optimistic[i])) for i in (0, -1))
             sentence += (
-                f" The bounds of the model for the {words.name} of the recommended action in its worst case were "
+                f" The bounds of the model alone for the {words.name} of the recommended action in its worst case were "
                 f"{first[0]:.4g} and {first[1]:.4g} after the first evaluation. Now they are {now[0]:.4g} and "
                 f"{words.amount(now[1])}."
             )
@@ -230,8 +230,8 @@ class Contents:
                 "brings": {
                     "model's bound under a shift": amount(found.bound[i]),
                     "expected on a usual day": amount(found.expected[i]),
-                    "price: lost on a usual day": change(found.price[i], found.expected[i]),
-                    "protection: gained in the worst case": change(found.protection[i], found.bound[i]),
+                    "price: lost on a usual day": change(found.price[i], found.expected[i], "gained"),
+                    "protection: gained in the worst case": change(found.protection[i], found.bound[i], "lost"),
                 },
                 "meaning": str(self._meanings[radius]),
             }
@@ -254,10 +254,12 @@ class Contents:
         different = len({words(s["action"]) for s in stops})
         deployed = f"{different} different actions would" if different > 1 else "One and the same action would"
         sentence = (
-            f"The radius says how far conditions may shift. This run uses {present:.3g}, which is "
-            f"{present / diameter:.0%} of the largest that makes a difference. {deployed} be "
-            f"deployed over the whole dial. {self._model_alone(r)}"
+            f"The radius says how far conditions may shift. This run uses {present:.3g}{_part(present / diameter)}. "
+            f"{deployed} be deployed over the whole dial. {self._model_alone(r)}"
         )
+        mine = next(stop for stop in stops if stop["present"])["action"]
+        if words(mine) != words(row(r.action, "action")):
+            sentence += " The dial searches again, so its action for this run's radius may differ slightly."
         if candidates is not None:
             sentence += f" Only {len(candidates)} of the evaluated actions were considered."
         return {"stops": stops, "figure": drawn, "sentence": sentence}
@@ -270,7 +272,7 @@ class Contents:
             return said
         return (
             f"{said} The bound in the answer above, {self.words.amount(r.value)}, is more cautious: it "
-            "allows for bad outcomes in conditions that nobody has tried."
+            "allows for bad outcomes in untried conditions."
         )
 
     def _candidates(self, r: Recommendation) -> list[Any] | None:
@@ -303,12 +305,13 @@ class Contents:
             figures.append(plane(names, [columns[name] for name in names], both))
         explained = r.explain()
         sentence = (
+            "The reference is what a usual day looks like: how often each condition occurs. "
             f"On a usual day the {self.words.name} is expected to be {self.words.amount(explained.expected)}. A shift "
             f"of the conditions may cost {self.words.amount(explained.shift)}. The model's own uncertainty may cost "
             f"{self.words.amount(explained.ignorance)} more."
         )
         if explained.untried > 1e-3 * abs(explained.expected - explained.value):
-            sentence += f" Conditions that nobody has tried may cost {self.words.amount(explained.untried)} more."
+            sentence += f" Untried conditions may cost {self.words.amount(explained.untried)} more."
         return {"sentence": sentence, "figures": figures, "text": "\n".join(explained.conditions())}
 
     # --- 5: the baseline, and leave-one-out predictions -------------------------------------------------------------
@@ -320,16 +323,18 @@ class Contents:
             return None
         found = self.opt.under().compare(r.action)
         own = self.words
-        worst = f"{own.better_by(found.worst)} at {'least' if found.worst >= 0.0 else 'most'}"
+        worst = own.better_by(found.worst, "at least" if found.worst >= 0.0 else "at most")
         sentence = (
             f"Today's action is {words(row(today, 'action'))}. On a usual day the recommended action's {own.name} is "
             f"expected to be {own.better_by(found.expected)}. In the shift that favours today's action most, the "
             f"{own.name} of the recommended action is {worst}"
-            f"{'' if found.complete else ', as far as its atoms show'}."
+            f"{'' if found.complete else ', among the conditions that were compared'}."
         )
         if found.untried:
             untried = " and ".join(words(row(action, "action")) for action in found.untried)
-            sentence = f"{sentence} This comparison is a guess: nobody has evaluated {untried}, or an action near it."
+            sentence = (
+                f"{sentence} This comparison is a guess: there is no evaluation of {untried}, or of an action near it."
+            )
         rows = {
             "on a usual day, expected": found.expected,
             "on a usual day, at worst": found.lower,
@@ -392,10 +397,13 @@ class Contents:
         sentence = ""
         if order:
             most = f"fixing it would remove {shares[order[-1]]:.0%} of the variation of the {self.words.name}"
-            sentence = f"What matters most is {order[-1]}: {most}."
+            sentence = (
+                f"What matters most is {order[-1]}: {most}. Bars show this share (the total effect) for each parameter "
+                "and condition."
+            )
         advice = r.explain().advice()
         alt = "share of the variation of f by parameter and condition"
-        across = Axis(f"share of the variation of {self.words.name} (total effect)", Percentages)
+        across = Axis("share of the variation", Percentages)
         drawn = Figure([bars], across, Axis("", Labels), alt, height=90 + 34 * len(order)) if order else None
         return {"sentence": sentence, "next": " ".join(advice), "shares": shares, "figure": drawn}
 
@@ -417,7 +425,7 @@ class Contents:
                     name if units.get(name) is None else f"{name} ({units[name]})": getattr(value, "value", value)
                     for name, value in result.limits.items()
                 },
-                "failed": result.failed,
+                **({"failed": "yes" if result.failed else "no"} if self.course.failures.any() else {}),
                 "time (UTC)": None if when is None else when.strftime("%Y-%m-%d %H:%M:%S"),
             }
             rows.append(one)
@@ -451,6 +459,13 @@ def as_sentence(said: str) -> str:
     """Return a text as a sentence."""
     joined = " ".join(said.split())
     return joined[:1].upper() + joined[1:] + ("" if joined.endswith(".") else ".")
+
+
+def _part(share: float) -> str:
+    """Return the share of a radius in the largest one, as text; nothing for a radius of 0."""
+    if share == 0.0:
+        return ""
+    return f", which is {'less than 1%' if share < 0.01 else f'{share:.0%}'} of the largest that makes a difference"
 
 
 def _counted(count: int, noun: str) -> str:

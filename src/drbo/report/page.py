@@ -77,7 +77,8 @@ def _sections(contents: Contents, before: Contents | None) -> list[str]:
     parts = [_section("deploy", "The answer", "", _answers(contents.deploy()))]
     if before is not None:
         found = changes(contents, before)
-        parts.append(_section("changes", "What changed", found["sentence"], _compared(found["rows"])))
+        said = "".join(f'<p class="sentence">{escaped(one)}</p>' for one in found["paragraphs"])
+        parts.append(_section("changes", "What changed", "", said + _compared(found["rows"])))
     parts.append(_section("progress", "Progress", progress["sentence"], _figures("progress", [progress["figure"]])))
     further: list[tuple[str, str, Callable[[], Any], Callable[[Any], str]]] = [
         ("limits", "Limits", contents.limits, lambda part: _figures("limits", part["figures"])),

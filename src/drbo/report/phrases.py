@@ -46,14 +46,19 @@ class Wording:
         """Return a value with its unit."""
         return in_unit(value, self.unit)
 
-    def change(self, value: float, beside: float) -> str:
-        """Return a difference of values of the size `beside`; what rounding hides in them prints as 0."""
-        return self.amount(0.0 if abs(value) < 1e-4 * abs(beside) else value)
+    def change(self, value: float, beside: float, opposite: str) -> str:
+        """Return a difference of values of the size `beside`; what rounding hides in them prints as 0.
 
-    def better_by(self, difference: float) -> str:
-        """Return an advantage in words: "lower by 3.2 EUR" for a cost."""
+        `opposite` is the word for a negative difference, such as "gained" for a loss.
+        """
+        if abs(value) < 1e-4 * abs(beside):
+            return self.amount(0.0)
+        return self.amount(value) if value >= 0.0 else f"none: {self.amount(-value)} {opposite}"
+
+    def better_by(self, difference: float, bound: str = "") -> str:
+        """Return an advantage in words: "lower by 3.2 EUR" for a cost; `bound` is "at least", "at most" or nothing."""
         higher = (difference >= 0.0) == self.maximize
-        return f"{'higher' if higher else 'lower'} by {self.amount(abs(difference))}"
+        return f"{'higher' if higher else 'lower'} by {bound}{' ' * bool(bound)}{self.amount(abs(difference))}"
 
 
 def shift_in_words(told: RadiusExplanation, explained: Explanation) -> str:
@@ -67,8 +72,16 @@ def shift_in_words(told: RadiusExplanation, explained: Explanation) -> str:
         return "any of the listed conditions becomes as frequent as you like"
     found = _moves(told, explained) or _reweighted(told)
     if not found:
-        return f"conditions follow any distribution {told.set_words}"
-    return f"{', or '.join(found)}, or conditions shift otherwise by as much"
+        return _stated(told.set_words)
+    return f"{', or '.join(found)}, or conditions shift by as much in another way"
+
+
+def _stated(set_words: str) -> str:
+    """Return a set in the words of its own: "the share of old is from 10% to 50%"."""
+    if not set_words.startswith("whose "):
+        return f"conditions follow any distribution {set_words}"
+    said = f"the {set_words.removeprefix('whose ')}".replace(" and whose ", ", and the ")
+    return said.replace(".0%", "%").replace("the reference's", "the usual")
 
 
 def _moves(told: RadiusExplanation, explained: Explanation) -> list[str]:
@@ -85,7 +98,7 @@ def _moves(told: RadiusExplanation, explained: Explanation) -> list[str]:
                 size = _down(amount)
                 if shift.logarithmic:
                     size = f"{_down(100.0 * (amount - 1.0 if side == 'higher' else 1.0 - 1.0 / amount))}%"
-                found.append(f"{printable(shift.column)} is up to {size} {side} throughout")
+                found.append(f"{printable(shift.column)} is always up to {size} {side} than usual")
                 break
     turned = [one for one in told.relabelled if one.share]
     grown = [one for one in turned if _grows(columns.get(one.column), one.label)] or turned[:1]
@@ -114,7 +127,7 @@ def _grows(column: object, label: object) -> bool:
 def _reweighted(told: RadiusExplanation) -> list[str]:
     """Return what a set without positions allows for."""
     if told.replaced is not None:
-        return [f"up to {told.replaced:.2g} of all cases are replaced by the worst possible cases"]
+        return [f"up to {100.0 * told.replaced:.3g}% of all cases are replaced by the worst possible cases"]
     if told.likelier:
         one = told.likelier[0]
         return [f"the worst {one.share:.0%} of cases become up to {one.most / one.share:.3g} times as frequent"]

@@ -143,7 +143,7 @@ def _worst_case(r: Recommendation) -> Finding:
     if r.claim.proven:
         return Finding(Light.GREEN, "A theorem guarantees the bound, if its assumptions hold.")
     if r.trust.verdict == "extrapolated":
-        text = "In conditions of the worst case, nobody has tried this action or one near it."
+        text = "Neither this action nor one near it was tried in conditions of the worst case."
         return Finding(Light.AMBER, text, f"To check, evaluate {r.check}.")
     text = "The action was tried in conditions like those of the worst case."
     return Finding(Light.GREEN, text)
@@ -168,7 +168,7 @@ def _others(r: Recommendation, words: Wording) -> list[Finding]:
     found = []
     for edge in r.edges:
         text = f"The parameter {printable(edge.name)} is at the {edge.side} edge of its range, {edge.value:.4g}."
-        gain = f"at {edge.wider:.4g} the bound would be about {words.amount(edge.gain)} better, by its slope"
+        gain = f"at {edge.wider:.4g} the bound would be about {words.amount(edge.gain)} better (linear extrapolation)"
         found.append(Finding(Light.AMBER, text, f"Widen the range if you can: {gain}."))
     if not found:
         found.append(Finding(Light.GREEN, "No parameter is held back by the edge of its range."))
