@@ -1,7 +1,10 @@
 """What a release rests on: one version, pinned actions, a recipe that says what pyproject.toml says."""
 
+import inspect
 import json
+import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -76,6 +79,39 @@ def test_every_make_target_that_a_workflow_calls_exists() -> None:
     }
     assert called
     assert [name for name in called if not re.search(rf"^{name}:", makefile, re.MULTILINE)] == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the workflow runs on Linux")
+def test_publishing_needs_an_address_and_the_tag_of_the_version(tmp_path: Path) -> None:
+    steps = read(".github/workflows/publish.yml")["jobs"]["build"]["steps"]
+    (step,) = [step for step in steps if "TAG" in step.get("env", {})]
+    (tmp_path / "src" / "drbo").mkdir(parents=True)
+    shutil.copy(ROOT / "src" / "drbo" / "__init__.py", tmp_path / "src" / "drbo")
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8").replace("github.com/OWNER", "github.com/somebody")
+
+    def works(tag: str, text: str) -> bool:
+        (tmp_path / "pyproject.toml").write_text(text, encoding="utf-8")
+        environment = {"TAG": tag, "PATH": os.environ["PATH"]}
+        return subprocess.run(["bash", "-e", "-c", step["run"]], cwd=tmp_path, env=environment).returncode == 0
+
+    assert works(f"v{drbo.__version__}", project)
+    assert not works("v0.0.1", project)
+    assert not works(f"v{drbo.__version__}", project.replace("github.com/somebody", "github.com/OWNER"))
+
+
+def test_the_package_for_the_hub_says_what_the_sampler_takes() -> None:
+    pytest.importorskip("optuna", reason="pip install 'drbo[optuna]'")
+    from drbo.integrations.optuna import RobustSampler
+
+    text = (ROOT / "integrations/optunahub/package/samplers/drbo/README.md").read_text(encoding="utf-8")
+    listed = re.search(r"^- `RobustSampler\((.*)\)`$", text, re.MULTILINE)
+    assert listed is not None
+    known = list(inspect.signature(RobustSampler).parameters.values())
+    defaults = {one.name: one.name if one.default is one.empty else f"{one.name}={one.default}" for one in known}
+    assert listed[1].replace("*, ", "") == ", ".join(defaults.values())
+    head = yaml.safe_load(text.split("---")[1])
+    wanted = {"author", "title", "description", "tags", "optuna_versions", "license"}
+    assert {name for name, value in head.items() if value} == wanted
 
 
 def test_forms_and_the_container_are_readable() -> None:
