@@ -108,7 +108,7 @@ def test_labels_as_contexts_and_numbers_as_groups() -> None:
 
 def test_words() -> None:
     assert put(Shares(age={"old": (0.2, 0.5)})).words(0.0) == (
-        "whose share of age = old is from 20.0% to 50.0%, inside the groups as the reference"
+        "whose share of age = old is from 20.0% to 50.0%, with the reference's proportions inside each group"
     )
     assert put(Shares(age={"old": 0.3}, free_inside=True)).words(0.0) == "whose share of age = old is 30.0%"
     labels = Labels("contexts", Categorical("young", "old"))
@@ -124,7 +124,11 @@ def test_words() -> None:
         (lambda: Shares(old=(0.2, 1.2)), ValueError, "shares from 0 to 1"),
         (lambda: Shares(old=(0.2, 0.3, 0.4)), TypeError, r"must be \(least, most\), or the share itself"),
         (lambda: Shares({"old": 0.2}, old=0.3), TypeError, "each name once, got old twice"),
-        (lambda: put(Shares(old=0.5)), ValueError, r"which of the columns age, region .*Shares\(\{'age': \{...\}\}\)"),
+        (
+            lambda: put(Shares(old=0.5)),
+            ValueError,
+            r"needs the column of the groups, one of age, region, .*Shares\(\{'age': \{...\}\}\)",
+        ),
         (lambda: put(Shares(age={"ancient": 0.5})), ValueError, "unknown group 'ancient' of age: .*'old'"),
         (lambda: put(Shares(sex={"f": 0.5})), ValueError, "names the column 'sex', .* they are age, region, load"),
         (lambda: put(Shares(age={"old": 0.6, "young": (0.5, 1.0)})), ValueError, "their bounds sum to 1.1 and 1.6"),

@@ -125,7 +125,7 @@ def test_where_no_single_outcome_helps_the_one_that_tells_most_is_named() -> Non
 def test_nothing_to_learn_gives_no_evaluation() -> None:
     why = grid(beta=0.0).recommend().explain()
     assert why.evaluation is None
-    assert "would tell most" not in str(why)
+    assert "most informative" not in str(why)
 
 
 NEWS = GP(Product(RBF(30.0), RBF(8.0)), 0.02, offset=50.0, scale=100.0)

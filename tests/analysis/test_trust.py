@@ -58,7 +58,7 @@ def test_conditions_in_which_nobody_tried_the_action_are_extrapolated(tried: lis
     if not whole:
         first, *_, how = r.trust.reasons
         assert first.startswith(
-            f"nobody has tried this action, or one near it, in conditions such as {r.check.context[0]:.4g}"
+            f"neither this action nor one near it was tried in conditions such as {r.check.context[0]:.4g}"
         )
         stressed, guess = (f"{bound:.4g}" for bound in (r.trust.stressed, r.trust.guess))
         said = f"the bound is {stressed}, and the model's guess is {guess}"
@@ -207,7 +207,7 @@ def test_without_a_check_of_its_own() -> None:
     r = opt.recommend()
     assert (r.trust.verdict, r.trust.checks) == ("checked", 0)
     assert r.trust.reasons == ("tried in conditions like those of its worst case; no separate check was made",)
-    assert str(r.trust) == f"checked: {r.trust.reasons[0]}"
+    assert " ".join(str(r.trust).split()) == f"checked: {r.trust.reasons[0]}"
 
 
 def test_a_bound_by_a_theorem_prints_no_verdict() -> None:
@@ -239,7 +239,7 @@ def test_a_baseline_that_nobody_evaluated_is_compared_by_a_guess() -> None:
             opt.tell({"x": x}, x * c, context=[c])
     found = opt.under().compare({"x": 0.5})
     assert found.untried == ({"x": 0.95},)
-    assert str(found).startswith("extrapolated: nobody has evaluated x = 0.95")
+    assert str(found).startswith("extrapolated: no evaluation of x = 0.95")
     opt.tell({"x": 0.93}, 0.5, context=[0.4])
     again = opt.under().compare({"x": 0.5})
     assert again.untried == ()

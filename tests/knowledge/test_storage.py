@@ -397,8 +397,8 @@ def test_a_file_that_another_optimizer_has_written_is_kept(tmp_path: Path) -> No
     first.save(path)
     run(second, 2)
     refused(second, path, "has changed since it was read or written here")
-    refused(make(Simulator(radius=0.2, pick="uncertain")), path, "was neither read nor written here")
-    refused(make(Simulator(radius=0.3, pick="uncertain")), path, "was neither read nor written here")
+    refused(make(Simulator(radius=0.2, pick="uncertain")), path, "was not written by this optimizer")
+    refused(make(Simulator(radius=0.3, pick="uncertain")), path, "was not written by this optimizer")
     second.save(tmp_path / "other.json")
     assert Optimizer.load(path).n_told == 1
     assert Optimizer.load(tmp_path / "other.json").n_told == 2
@@ -407,7 +407,7 @@ def test_a_file_that_another_optimizer_has_written_is_kept(tmp_path: Path) -> No
 def test_a_foreign_file_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("to buy: apples")
-    refused(make(Simulator(radius=0.2, pick="uncertain")), path, "was neither read nor written here")
+    refused(make(Simulator(radius=0.2, pick="uncertain")), path, "was not written by this optimizer")
 
 
 def test_a_copy_may_write_where_it_loses_nothing(tmp_path: Path) -> None:

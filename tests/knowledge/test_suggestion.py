@@ -104,16 +104,16 @@ def test_a_recommendation_says_what_it_promises() -> None:
         "  of the reference,",
         "  an estimate (2 standard deviations), valid if the given kernel is right",
         "the model expects 2.5 on average under the reference",
-        "of the 1.265 between the two,",
-        "         0.7  is what a shift of the conditions costs",
-        "      0.5654  is what the model does not know yet",
-        "the distribution in which it would do worst, beside the reference:",
+        "the bound is worse than this by 1.265:",
+        "         0.7  for a shift of the conditions",
+        "      0.5654  for the model's uncertainty",
+        "the worst distribution for this action, beside the reference:",
         "                           mean  std. dev.         5%     median        95%",
         "  context  reference        2.5      1.708          0          2          5",
         "           worst           2.05      1.244          0          2          4",
         "checked 2 times",
-        "an outcome of this action in context 3 would tell most: if it is as the model",
-        "  expects, the bound moves from 1.235 to 1.5",
+        "the most informative next evaluation of this action is in context 3: if its",
+        "  outcome is as expected, the bound moves from 1.235 to 1.5",
     ]
     assert R.explain() is WHY
 

@@ -14,7 +14,7 @@ from drbo.models.learned import LogPosterior
 from drbo.models.likelihood import Correlation, DenseLikelihood, KroneckerLikelihood
 from drbo.models.regression import ExactPosterior
 from drbo.spaces.space import Point
-from tolerances import CLOSED_FORM, FINITE_DIFFERENCES, SOLVER
+from tolerances import FINITE_DIFFERENCES, SOLVER
 
 Array = NDArray[Any]
 KERNEL = Product(Matern((0.4, 0.7), amplitude=1.5), RBF(0.3))
@@ -155,7 +155,7 @@ def test_every_answer_of_20_x_50_is_the_dense_one(noise: float, with_rest: bool)
             # The dense `averages` is exact to 1e-6 itself where the noise is small.
             same(one, two, 1e-6 if name == "averages" and noise < 0.1 else usual)
     for one, two in zip(dense.moments(x), dense.moments_in(x, some), strict=True):
-        same(one[:, some], two, CLOSED_FORM)
+        same(one[:, some], two)  # products of other sizes are rounded otherwise, on some processors
     for one, two in zip(dense.of_action(Point(x[2])), kronecker.of_action(Point(x[2])), strict=True):
         same(one, two)
     for one, two in zip(dense.predict(x, contexts[:9]), kronecker.predict(x, contexts[:9]), strict=True):

@@ -303,7 +303,7 @@ def test_labels_and_tuples_of_labels() -> None:
     )
     s = plain.ask(given={0: "old"})
     assert (s.context, s.reference.tolist()) == ("old", [1.0])
-    with pytest.raises(ValueError, match="forgets by the order of time, which counts of labels do not have"):
+    with pytest.raises(ValueError, match="needs their order in time, and counts of labels have none"):
         Optimizer(["a", "b"], counts, setting=DataDriven(radius=0.1, window=3))
 
 

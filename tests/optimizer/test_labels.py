@@ -105,7 +105,7 @@ def test_shares_are_no_data() -> None:
 def test_a_rule_that_needs_the_order_of_time_refuses_counts() -> None:
     rule = drbo.radius.Calibrated(quantile=0.5, window=1, target="window")
     for setting in (DataDriven(radius=rule), Simulator(radius=rule, pick="uncertain")):
-        with pytest.raises(ValueError, match="the order of time, which counts of labels do not have"):
+        with pytest.raises(ValueError, match="in time, and counts of labels have none"):
             Optimizer(DOSES, {"young": 3, "old": 2}, setting=setting)
         data = pd.Series(["young", "old", "young", "young"])
         assert Optimizer(DOSES, data, setting=setting, surrogate=FIXED).ask().radius == pytest.approx(

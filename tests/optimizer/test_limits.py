@@ -466,7 +466,7 @@ def test_what_limits_refuse() -> None:
     opt = filled(make(), 10)
     for call, match in (
         (opt.recommend_iterate, "has no limits: call recommend"),
-        (lambda: opt.under().recommend_for(1.0), "no one set in which limits could hold"),
+        (lambda: opt.under().recommend_for(1.0), "no set in which limits could hold"),
         (lambda: opt.under().backtest([0.1], 3, past=[0.0, 0.5, 1.0, 0.25]), "with limits"),
         (lambda: make(limits=None).tell(0.5, 1.0, context=0.5, limits={"peak": 1.0}), "this optimizer has none"),
         (lambda: AtMost(1.0, of="outcome"), "of must not be given without a probability"),

@@ -384,7 +384,7 @@ def test_tolerance() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({}, "run needs a rule that ends it: evaluations, seconds or tolerance"),
+        ({}, "run needs a stopping rule: evaluations, seconds or tolerance"),
         ({"evaluations": 0}, "evaluations must be at least 1"),
         ({"evaluations": 3, "workers": 0}, "workers must be at least 1"),
         ({"evaluations": 3, "executor": 4}, "executor must be an executor such as"),
@@ -478,7 +478,7 @@ def test_the_bound_on_the_regret_is_that_of_all_actions(ambiguity: drbo.Ambiguit
     assert found.bound == opt.recommend().value
     assert found.exhaustive
     assert "estimated to be at most" in str(found)
-    assert "(all actions were considered)" in str(found)
+    assert "(all actions were compared)" in str(found)
     assert bits(opt.history) == before
 
 
@@ -508,7 +508,7 @@ def test_the_bound_on_a_box_is_searched() -> None:
     drbo.run(opt, lambda action, context: outcome([action["x"]], context), 8, workers=2, progress=False)
     found = opt.under().regret_bound()
     assert not found.exhaustive
-    assert "(as far as a search found)" in str(found)
+    assert "(found by a search, which may miss better ones)" in str(found)
     grid = [[opt.predict({"x": x}, c).upper for c in GRID] for x in np.linspace(0.0, 1.0, 21)]
     most = drbo.TotalVariation().worst_case(grid, np.full(8, 1 / 8), 0.1).expectation.max()
     assert found.reachable >= most - 1e-3

@@ -18,7 +18,10 @@ SAMPLES = drbo.Samples(ROWS, within=BOX, support=8)
 COLD = drbo.Samples({"outdoor": [-5.0, 0.0], "age": ["old", "old"]}, within=BOX)
 SETS: dict[str, tuple[Any, str]] = {
     "Moments": (Moments(outdoor=2.0), "whose mean outdoor is within 2 of the reference's"),
-    "Shares": (Shares(old=(0.2, 0.5)), "whose share of old is from 20.0% to 50.0%, inside the groups as the reference"),
+    "Shares": (
+        Shares(old=(0.2, 0.5)),
+        "whose share of old is from 20.0% to 50.0%, with the reference's proportions inside each group",
+    ),
     "AnyOf": (AnyOf([COLD]), "that is the reference itself, or so with the scenario in place of the reference"),
     "Intersection": (
         Intersection(MMD(), Moments(outdoor=2.0)),

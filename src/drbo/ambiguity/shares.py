@@ -44,7 +44,7 @@ class PlacedShares(PlacedLinear["Shares"]):
                 share = f"{least:.1%}" if least == most else f"from {least:.1%} to {most:.1%}"
                 group = f"{key} = {label}" if isinstance(value, dict) else label
                 parts.append(f"share of {printable(group)} is {share}")
-        inside = "" if self.family.free_inside else ", inside the groups as the reference"
+        inside = "" if self.family.free_inside else ", with the reference's proportions inside each group"
         return "whose " + " and whose ".join(parts) + inside
 
     @property
@@ -228,7 +228,7 @@ class Shares(Linear):
             return (labelled or columns)[0]
         names = listed(labelled or columns)
         raise ValueError(
-            f"Shares must say which of the columns {names} the groups are of, such as "
+            f"Shares needs the column of the groups, one of {names}, such as "
             f"Shares({{{str((labelled or columns)[0])!r}: {{...}}}})"
         )
 

@@ -170,7 +170,7 @@ class RegretBound:
     bound : the bound of the recommended action
     reachable : the best possible worst case of all actions that `recommend` may return: once an evaluation has failed,
         those that are likely to fail are passed over
-    exhaustive : whether all actions were considered. False on a box: the search for `reachable` may miss a larger one
+    exhaustive : whether all actions were compared. False on a box: the search for `reachable` may miss a larger one
     claim : the claim about the confidence bounds, with its theorem or measurement
     unit : of the objective; None if not given
     """
@@ -184,7 +184,7 @@ class RegretBound:
 
     def __str__(self) -> str:
         word = "guaranteed" if self.claim.proven else "estimated"
-        how = "all actions were considered" if self.exhaustive else "as far as a search found"
+        how = "all actions were compared" if self.exhaustive else "found by a search, which may miss better ones"
         return f"{word} to be at most {in_unit(self.value, self.unit)} from the best action in the worst case ({how})"
 
 
@@ -260,7 +260,7 @@ class Recommendation:
     action, action_index : the action in the user's form, and its index in a finite set
     value : the bound: in every distribution of the set the expected reward is at least this (at most, for an outcome to
         minimise) if the confidence bound holds (`TheoreticalBeta`: with probability 1 - delta). For a model that
-        learns, conditions in which nobody has tried the action count as worse than the model says
+        learns, untried conditions count as worse than the model says
     gap : the largest amount by which the worst case may be better than `value`: the worst one found is `value` + `gap`
         (for a cost, `value` - `gap`). Rounding error on finite sets of contexts; unfinished branch and bound on a range
     weights : (n_contexts,) the worst distribution for the action
@@ -271,7 +271,7 @@ class Recommendation:
     beta, delta : the width of the confidence bounds, and their probability of failure if a theorem gives one
     set_words : the distributions of the set, in words
     claim : the claim about `value`, with its theorem or measurement
-    check : the evaluation that would check `value`: the action, in a context that nobody has evaluated, if there is one
+    check : the evaluation that would check `value`: the action, in an untried context, if there is one
     action_point : the action as a point of its space
     explanation : the value of `explain`
     trusted : the value of `trust`
@@ -376,7 +376,7 @@ class Recommendation:
 
     def doubts(self) -> list[str]:
         """Return the verdicts on the bounds that nothing proves and nothing has checked, as lines of text."""
-        own = [] if self.claim.proven or self.trust.verdict == "checked" else [wrapped(str(self.trust))]
+        own = [] if self.claim.proven or self.trust.verdict == "checked" else [str(self.trust)]
         limits = [limit for limit in self.limits.values() if limit.word == "a guess"]
         return [*own, *(wrapped(f"{printable(limit.name)}: {limit.trust}") for limit in limits)]
 

@@ -134,7 +134,7 @@ def _of_samples(
     if not isinstance(samples, Samples):
         raise TypeError(f"seen must be Samples where values is a function, got {type(samples).__name__}")
     if actions is None or not len(actions):
-        raise TypeError("actions is missing: give those to choose from where values is a function")
+        raise TypeError("actions is missing: if values is a function, give the actions to choose from")
     if not isinstance(ambiguity, AmbiguitySet):
         wanted = "a family such as drbo.MMD(kernel=...) where values is a function"
         raise TypeError(f"ambiguity must be {wanted}, got {ambiguity!r}")
@@ -232,7 +232,7 @@ def _candidates(asked: Snapshot, radii: ArrayLike, actions: Any) -> list[Point]:
     own, space = asked.configuration, asked.actions
     if own.limits:
         raise TypeError(
-            "backtest compares radii by the objective alone, so it must not be asked of an optimizer with limits"
+            "backtest compares radii by the objective alone, so it does not work for an optimizer with limits"
         )
     if actions is not None:
         validation.of_kind("actions", actions, Iterable, "a sequence of actions")

@@ -70,8 +70,8 @@ class Comparison:
     worst : a lower bound of the difference in the worst distribution of the set
     complete : whether `worst` covers the whole set. False if contexts have a range or were compressed: `worst` then
         covers distributions on the atoms alone
-    untried : the actions of the two that nobody has evaluated, or one near them, in the user's form; the difference is
-        then a guess
+    untried : those of the two actions without an evaluation of them or near them, in the user's form; the difference
+        is then a guess
     unit : of the outcome; None if not given
     """
 
@@ -86,13 +86,14 @@ class Comparison:
     def __str__(self) -> str:
         size = in_unit(abs(self.worst), self.unit)
         worst = f"at least {size} better" if self.worst >= 0.0 else f"at most {size} worse"
+        where = "" if self.complete else ", among the conditions that were compared"
         lines = [
             f"better by {in_unit(self.expected, self.unit)} under the reference ({self.lower:.4g} to {self.upper:.4g})",
-            f"in the worst distribution of the set {worst}{'' if self.complete else ', as far as its atoms show'}",
+            f"in the worst distribution of the set {worst}{where}",
         ]
         if self.untried:
-            nobody = " and ".join(readable(action) for action in self.untried)
-            lines.insert(0, f"extrapolated: nobody has evaluated {nobody}, or an action near it; this is a guess")
+            untried = " and ".join(readable(action) for action in self.untried)
+            lines.insert(0, f"extrapolated: no evaluation of {untried}, or of an action near it; this is a guess")
         return "\n".join(wrapped(line) for line in lines)
 
     __repr__ = __str__

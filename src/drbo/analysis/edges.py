@@ -51,7 +51,7 @@ class Edge:
     def __str__(self) -> str:
         return wrapped(
             f"{printable(self.name)} is at the {self.side} edge of its range, {self.value:.4g}: widen it if you can. "
-            f"By its slope there, the bound would be about {self.gain:.4g} better at {self.wider:.4g}"
+            f"At {self.wider:.4g} the bound would be about {self.gain:.4g} better, by a linear extrapolation"
         )
 
 

@@ -46,7 +46,7 @@ class ActionBound:
     assumed_noise : a noise that the bound assumes because no outcome shows it, in the model's units; None if shown
     given : the known part of the context; None if nothing is known
     asked : the query of the bound
-    gap : the possible cost of conditions in which nobody has tried the action
+    gap : the possible cost of conditions in which the action is untried
     """
 
     action: Point

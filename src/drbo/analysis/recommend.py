@@ -294,8 +294,8 @@ def recommend_for(asked: Snapshot, target: float, goal: Goal) -> TargetRecommend
     wanted, chosen = validation.finite_float("target", target), check_goal(goal)
     if asked.configuration.limits:
         raise TypeError(
-            "recommend_for has no one set in which limits could hold: ask recommend(radius=...) or profile(radii), "
-            "which keep the limits"
+            "recommend_for varies the set, so there is no set in which limits could hold: use recommend(radius=...) or "
+            "profile(radii), which keep the limits"
         )
     found = _best_for(asked, wanted, chosen)
     at = recommendation(asked, found.bound)

@@ -1,6 +1,6 @@
 """How far a bound can be trusted: whether its action was tried where it may do badly, and how predictions came out.
 
-A bound rests on extrapolation if bad outcomes in conditions in which nobody has tried the action would lower it much
+A bound rests on extrapolation if bad outcomes in untried conditions would lower it much
 (`drbo.rounds.checked.Gap`). Outcomes can refute a model, and never confirm one (`drbo.knowledge.ahead`).
 """
 
@@ -12,7 +12,7 @@ from typing import Any, Literal
 from scipy.special import bdtrc, ndtr
 
 from drbo.knowledge.ahead import FAR, FIRST, Ahead
-from drbo.knowledge.explanation import readable
+from drbo.knowledge.explanation import readable, wrapped
 from drbo.knowledge.snapshot import Snapshot
 from drbo.rounds.checked import Gap
 
@@ -92,8 +92,8 @@ class Trust:
 
     Attributes
     ----------
-    verdict : "refuted" if outcomes contradict the model; "extrapolated" if too much depends on conditions in which
-        nobody has tried the action; otherwise "checked", which is no proof
+    verdict : "refuted" if outcomes contradict the model; "extrapolated" if too much depends on untried
+        conditions; otherwise "checked", which is no proof
     reasons : the reasons in words
     guess : the bound of the model alone, in the user's units
     stressed : the bound with bad outcomes in untried conditions (`drbo.rounds.checked.Gap`), in the user's units
@@ -111,7 +111,7 @@ class Trust:
     surprises: Surprises
 
     def __str__(self) -> str:
-        return f"{self.verdict}: {'; '.join(self.reasons)}"
+        return wrapped(f"{self.verdict}: {'; '.join(self.reasons)}")
 
 
 def trust(
@@ -136,7 +136,7 @@ def trust(
         found["refuted"] += [f"{surprises}: the model is too sure of itself", _remedy(ahead)]
     if gap.open:
         found["extrapolated"].append(
-            f"nobody has tried this action, or one near it, in conditions such as {readable(check.context)}"
+            f"neither this action nor one near it was tried in conditions such as {readable(check.context)}"
             f"{_stress(guess, stressed)}"
         )
     widest = asked.state.largest_radius

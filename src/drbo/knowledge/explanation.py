@@ -164,7 +164,7 @@ class Explanation:
     left_open : the gap that unfinished branch and bound left in a continuous range of contexts
     columns : the conditions under the reference and in the worst distribution, per column
     evaluation : the evaluation of this action that reduces `ignorance` most; None if there is none
-    untried : the cost of conditions in which nobody has tried the action (`drbo.rounds.checked.Gap`)
+    untried : the cost of conditions in which the action is untried (`drbo.rounds.checked.Gap`)
     unit : of the outcome; None if not given
     corner : a sentence, if a small share of the mass at the edge of the past makes the worst case; otherwise empty
     """
@@ -186,29 +186,29 @@ class Explanation:
     def parts(self) -> list[str]:
         """Return the parts of the distance between expectation and bound as text."""
         if math.isnan(self.expected):
-            return ["no outcome has been told yet: the model knows nothing of this action"]
+            return ["no outcome has been told yet: the model knows nothing about this action"]
         distance = self.shift + self.ignorance + self.left_open + self.untried
         lines = [
             f"the model expects {in_unit(self.expected, self.unit)} on average under the reference",
-            f"of the {in_unit(distance, self.unit)} between the two,",
-            f"{self.shift:12.4g}  is what a shift of the conditions costs",
-            f"{self.ignorance:12.4g}  is what the model does not know yet",
+            f"the bound is worse than this by {in_unit(distance, self.unit)}:",
+            f"{self.shift:12.4g}  for a shift of the conditions",
+            f"{self.ignorance:12.4g}  for the model's uncertainty",
         ]
         if self.untried > 1e-3 * abs(distance):
-            lines.append(f"{self.untried:12.4g}  is what conditions may cost in which nobody has tried it")
+            lines.append(f"{self.untried:12.4g}  for untried conditions")
         if self.left_open > 1e-3 * abs(distance):
-            lines.append(f"{self.left_open:12.4g}  is what the search through all conditions left open")
+            lines.append(f"{self.left_open:12.4g}  for conditions that the search did not settle")
         return lines
 
     def conditions(self) -> list[str]:
         """Return the worst distribution beside the reference, as text."""
         if all(column.reference == column.worst for column in self.columns):
-            return ["no shift of the conditions makes it worse than the reference does"]
+            return ["no shift of the conditions makes this action worse than under the reference"]
         indent = max((len(printable(column.name)) for column in self.columns), default=0) + 2
         numbers = any(column.numeric for column in self.columns)
         heads = "".join(f"{head:>11}" for head in ("mean", "std. dev.", "5%", "median", "95%"))
         header = f"  {'':<{indent}}{'':9}{heads}".rstrip()
-        lines = ["the distribution in which it would do worst, beside the reference:"]
+        lines = ["the worst distribution for this action, beside the reference:"]
         lines += [header] if numbers else []
         lines += [line for column in self.columns for line in column.lines(indent)]
         return [*lines, wrapped(self.corner)] if self.corner else lines
@@ -219,9 +219,9 @@ class Explanation:
             return []
         context = self.evaluation.context
         there = readable(context) if isinstance(context, dict) else f"context {readable(context)}"
-        where = f"an outcome of this action in {there} would tell most"
+        where = f"the most informative next evaluation of this action is in {there}"
         if math.isfinite(self.value) and f"{self.evaluation.value:.4g}" != f"{self.value:.4g}":
-            where += f": if it is as the model expects, the bound moves from {self.value:.4g} to "
+            where += f": if its outcome is as expected, the bound moves from {self.value:.4g} to "
             where += in_unit(self.evaluation.value, self.unit)
         return [wrapped(where)]
 

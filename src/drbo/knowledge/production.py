@@ -180,8 +180,8 @@ class Wishes:
             required.insert(0, _reach(state, search))
         if budget is not None and not ready and self.action is not None and not self.action.same_as(budget.baseline):
             raise ValueError(
-                f"action must be the baseline until there are {LEAST_OUTCOMES} outcomes of two actions or more: before "
-                "that nothing bounds what another one loses, and there is an explore_budget"
+                f"action must be the baseline until there are {LEAST_OUTCOMES} outcomes of two actions or more: until "
+                "then the loss of another action is not bounded, and explore_budget limits it"
             )
         tried = np.array([record.action.coordinates for record in state.told_so_far if record.outcomes])
         tried = tried.reshape(-1, search.space.dimension)

@@ -152,9 +152,18 @@ class State:
                 self.further = validation.frozen(np.concatenate([self.further, proposal.further])[-_FURTHER:])
 
     def _seen_without(self, awaited: Sequence[int]) -> list[Point]:
-        """Return the contexts that nature drew, without those of the awaited results."""
-        known = [record for record in self.told_so_far if record.number not in awaited]
-        return [context for record in known for context in record.seen]
+        """Return the contexts that nature drew, without those of the awaited results: mostly the last ones."""
+        left, behind = self._answered.intersection(awaited), len(self.seen)
+        known: list[tuple[Point, ...]] = []
+        for record in reversed(self.told_so_far):
+            if not (left and behind):
+                break
+            behind -= len(record.seen)
+            if record.number in left:
+                left.remove(record.number)
+            else:
+                known.append(record.seen)
+        return self.seen[:behind] + [context for contexts in reversed(known) for context in contexts]
 
     def _told(self, record: Told) -> None:
         """Apply a result."""

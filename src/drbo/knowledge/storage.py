@@ -109,11 +109,11 @@ class File:
         ours = "".join(lines.text).encode()
         if _files.is_plain(target) and target.stat().st_size <= len(ours) and ours.startswith(target.read_bytes()):
             return
-        changed, unknown = "has changed since it was read or written here", "was neither read nor written here"
+        changed, unknown = "has changed since it was read or written here", "was not written by this optimizer"
         raise RuntimeError(
-            f"{printable(path)} {changed if self.path == target else unknown}, and holds records that saving would "
-            "lose, so nothing was saved: continue it by Optimizer.load, or save under another name. Several processes "
-            "on one study need a database: drbo.integrations.optuna (docs/workers.md)"
+            f"{printable(path)} {changed if self.path == target else unknown}. It holds records that saving would "
+            "lose, so nothing was saved. Continue it with Optimizer.load, or save under another name. Several "
+            "processes on one study need a database: drbo.integrations.optuna (docs/workers.md)"
         )
 
 

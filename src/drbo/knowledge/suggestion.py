@@ -38,7 +38,7 @@ class Suggestion:
     fallback : True if it is the baseline because no action met `ask(floor=...)`, `ask(safe=True)` or the budget
     loss : the largest expected loss against the baseline; 0 without `explore_budget`
     given : the known part of the context; None if nothing was known
-    reason : "search" for a better action, or "verify" the recommended action where nobody has looked (`Checked`), or
+    reason : "search" for a better action, or "verify" the recommended action in untried conditions (`Checked`), or
         "limits" if no action may meet all limits, and this one comes closest
     keys : the keys of the contexts (`Samples(keys=...)`); empty if they have none
     """

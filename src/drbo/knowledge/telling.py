@@ -234,7 +234,7 @@ def told(
     if validation.flag("failed", failed) == (not given.nothing):
         what = "an outcome or limits" if own.measured else "an outcome"
         if failed:
-            raise TypeError(f"failed=True must not be given with {what}: what was measured is told without it")
+            raise TypeError(f"failed=True must not be given with {what}: leave it out if something was measured")
         raise TypeError(f"tell needs {what}, or failed=True for an evaluation without a result")
     if failed and stderr is not None:
         raise TypeError("stderr must not be given with failed=True: there is no outcome")

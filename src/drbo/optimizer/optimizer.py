@@ -98,7 +98,8 @@ class Optimizer:
         bounds of `bound_beta`. One suggestion may use a tenth of the remaining budget. The baseline is suggested
         if no other action fits
     least_success : once an evaluation has failed, actions of a smaller estimated probability of success are not
-        recommended. If no evaluated action reaches it, actions about as likely to succeed as the best one are
+        recommended. If no evaluated action reaches it, those about as likely to succeed as the best one may be
+        recommended
     known : a function of an action and a context that returns the known part of the outcome, in the user's units:
         outcome = known(action, context) + f(action, context), such as wages or a physical model. f alone is learned,
         and all bounds are of the sum. `drbo.Known` has more: `lipschitz=`, which contexts with a range need
@@ -253,7 +254,7 @@ class Optimizer:
 
         Where the optimizer has limits, the action is the best of those whose limits may hold. If none may hold, it is
         the one that comes closest, and `suggestion.reason` is "limits". `safe=True`: only actions whose limits hold
-        by the bounds of `bound_beta`, otherwise the baseline; all that is said of `floor` applies.
+        by the bounds of `bound_beta`, otherwise the baseline; the rules of `floor` apply.
 
         `n_contexts`: the number of contexts to evaluate the action in, if the optimizer picks them. Each is picked as
         if those before it were told. They are `suggestion.contexts`.
@@ -314,8 +315,8 @@ class Optimizer:
         `stderr`: the known standard error of the outcome, or one per outcome. It replaces the model's noise. The
         smallest value used is 1e-5 of the amplitude of f.
         `failed=True` instead of an outcome: the evaluation failed. The probability of success is learned from it: a
-        region in which evaluations fail is left, and accidents, which happen anywhere, are repeated. No bound uses a
-        failure. If a poor outcome is why it failed, tell a poor outcome instead: otherwise every bound is too good.
+        region in which evaluations fail is avoided, and accidents, which happen anywhere, are repeated. No bound uses a
+        failure. If a poor outcome was the reason, tell a poor outcome instead: otherwise every bound is too good.
         `drawn=False`: nature did not draw the contexts, so a data-driven reference does not count them.
         `distribution` instead of a context: the context was drawn from it and stays hidden. It has the forms of
         `ask(reference=...)`; `distribution=s.reference` is the reference of the round in a finite set. The model treats

@@ -124,7 +124,7 @@ def run(
         error in it ends the run
     """
     if evaluations is None and seconds is None and tolerance is None:
-        raise TypeError("run needs a rule that ends it: evaluations, seconds or tolerance")
+        raise TypeError("run needs a stopping rule: evaluations, seconds or tolerance")
     if not isinstance(opt, Optimizer):
         raise TypeError(f"opt must be an Optimizer, got {opt!r}")
     if not callable(evaluate):

@@ -107,7 +107,7 @@ class Floor(Requirement):
 
     @property
     def everywhere(self) -> bool:  # type: ignore[override]  # it depends on the view
-        """Whether the condition must hold between the atoms, too: an upper bound on the atoms is optimistic anyway."""
+        """Whether the condition must also hold between the atoms. An optimistic view needs the atoms alone."""
         return self.view is View.CERTAIN
 
     def ceilings(self, ball: Ball, candidates: Candidates) -> FloatArray:

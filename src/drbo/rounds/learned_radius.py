@@ -231,8 +231,8 @@ class Calibrated(LearnedRule):
 
     It covers the next window's distribution with probability `quantile` if pairs are exchangeable (split-conformal). No
     correction is needed, because the sampling error of the next window is part of it. So the radius is larger, and does
-    not vanish with more data. The default window leaves enough pairs: 9 for a quantile of 0.9. A reference with more
-    contexts than a window is closer.
+    not vanish with more data. The default window leaves enough pairs: 9 for a quantile of 0.9. If the
+    reference has more contexts than a window, the true distance is smaller than that.
 
     The default horizon is the length of the window. `block` is as for `Bootstrap`: resamples keep blocks of this many
     days, so that autocorrelation is not mistaken for drift. If contexts have unequal weights, the default window uses

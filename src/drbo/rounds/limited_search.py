@@ -162,8 +162,8 @@ class LimitedSearch(Search):
         """Return the best permitted action; None if there is none, or `pick` finds none."""
         if not self.compares(ball):
             raise TypeError(
-                "floor, safe and explore_budget need every context as an atom with a policy that does not maximise a "
-                "worst case: give a finite set of contexts, or Samples without within= and with room for all, atoms=..."
+                "with a policy that does not maximise a worst case, floor, safe and explore_budget need every context "
+                "as an atom: give a finite set of contexts, or Samples without within= and with room for all, atoms=..."
             )
 
         def permitted(candidates: Candidates) -> Found | None:

@@ -55,7 +55,7 @@ class Setting(ABC):
 
     @property
     def checked(self) -> bool:
-        """Whether the default policy is wrapped by `Checked` for a surrogate that learns: if nobody named a policy."""
+        """Whether the default policy is wrapped by `Checked` for a surrogate that learns: if no policy was named."""
         return False
 
     def check(self, contexts: Contexts) -> None:  # noqa: B027  # most settings accept any contexts
@@ -188,8 +188,8 @@ class DataDriven(Setting):
         _check_order(self.radius, contexts)
         if self._memory.forgets and not contexts.in_order:
             raise ValueError(
-                f"{self!r} forgets by the order of time, which counts of labels do not have: give the labels in their "
-                "order, as a pandas Series"
+                f"{self!r} forgets old labels, so it needs their order in time, and counts of labels have none: give "
+                "the labels in order, as a pandas Series"
             )
 
     def check_radius(self, contexts: Contexts, ambiguity: AmbiguitySet) -> None:
@@ -353,8 +353,8 @@ def _check_order(rule: RadiusRule, contexts: Contexts) -> None:
     """Raise if a rule needs the time order and the contexts have counts without one."""
     if rule.needs_order and not contexts.in_order:
         raise ValueError(
-            f"radius={rule!r} learns from the order of time, which counts of labels do not have: give the labels in "
-            "their order, as a pandas Series"
+            f"radius={rule!r} needs the order of the labels in time, and counts of labels have none: give the labels "
+            "in order, as a pandas Series"
         )
 
 

@@ -5,7 +5,7 @@ parameter is constrained. From a point well inside each part we walk by *hit and
 uniform point on the line inside.
 
 Every point comes from a feasible one by a move that ends at the first constraint (`towards`), so no point is infeasible
-by more than rounding. `Log` parameters and functions of the action are no straight lines: such a move is halved until
+by more than rounding. `Log` parameters and functions of the action are not linear: such a move is halved until
 they hold.
 """
 
@@ -217,7 +217,7 @@ class Feasible:
         return self.towards(starts, np.where(self.continuous, point, starts))
 
     def neighbours(self, point: FloatArray) -> FloatArray:
-        """Return feasible points (k, d) with one or two other whole numbers; free numbers restore equalities."""
+        """Return feasible points (k, d) with one or two whole numbers changed; others keep equalities."""
         whole, top = self._rows.whole.tolist(), self._rows.top
         steps: list[dict[int, int]] = [
             {j: sign * 2**i} for j in whole for i in range(int(math.log2(top[j])) + 1) for sign in (1, -1)

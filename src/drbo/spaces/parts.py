@@ -149,7 +149,7 @@ class ConstraintRows:
             logs = [self.names[j] for j in np.flatnonzero(self.log & (self.factors[i] != 0.0))]
             if self.equal[i] and logs:
                 raise TypeError(
-                    f"{one!r} must not name {listed(logs)} on a logarithmic scale: an equality is no straight line "
+                    f"{one!r} must not name {listed(logs)} on a logarithmic scale: an equality is not linear "
                     "there. Give at_least and at_most, or a range (low, high)"
                 )
             ends = np.stack([self.factors[i] * first, self.factors[i] * last])

@@ -178,7 +178,9 @@ class Samples:
     ) -> None:
         validation.of_kind("within", within, (Box, type(None)), "a Box")
         if within is not None and keys is not None:
-            raise TypeError("keys must not be given with within: only rows are replayed, and within asks for others")
+            raise TypeError(
+                "keys must not be given with within: with keys only rows are replayed, but within allows other values"
+            )
         data, keys = _without_column(data, "keys", keys)
         data, time = _without_column(data, "time", time)
         if within is not None and within.constraints:
