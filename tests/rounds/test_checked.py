@@ -176,6 +176,39 @@ def test_twins_check_the_same(tmp_path: Path) -> None:
         assert [p.reason for p in _proposals(twin)] == [p.reason for p in _proposals(opt)]
 
 
+GROUPS = np.arange(5.0)
+
+
+@pytest.mark.parametrize(
+    ("ambiguity", "radius", "checked"),
+    [
+        (drbo.MMD(), 0.0, False),
+        (drbo.Wasserstein(), 0.0, False),
+        (drbo.KL(), 0.0, False),
+        (drbo.Expectation(), 0.3, False),
+        (drbo.TotalVariation(), 0.3, True),
+        (drbo.AnyOf([[0.0, 0.0, 0.0, 0.0, 1.0]]), 0.0, True),
+        (drbo.AnyOf([[0.0, 0.0, 0.0, 0.0, 1.0]], within=drbo.MMD()), 0.0, True),
+        (drbo.Moments(0.3), 0.0, True),
+    ],
+    ids=repr,
+)
+def test_nothing_is_checked_where_the_set_holds_the_reference_alone(
+    ambiguity: drbo.AmbiguitySet, radius: float, checked: bool
+) -> None:
+    """An action is near its own evaluations alone on this grid, and the last conditions are rare."""
+    reference = [0.5, 0.3, 0.1, 0.05, 0.05]
+    opt = drbo.Optimizer(
+        np.linspace(0.0, 1.0, 7), GROUPS, ambiguity=ambiguity, setting=drbo.Simulator(reference, radius), seed=1
+    )
+    reasons = []
+    for _ in range(24):
+        s = opt.ask()
+        reasons.append(s.reason)
+        opt.tell(s, -((s.action[0] - 0.5) ** 2) - 0.1 * s.context[0] * s.action[0])
+    assert ("verify" in reasons) == checked
+
+
 def test_a_cliff_at_the_edge_is_found() -> None:
     def cliff(action: Any, context: Any) -> float:
         return smooth(action, context) - (5.0 if context["t"] > 13.0 and action["x"] < 0.5 else 0.0)

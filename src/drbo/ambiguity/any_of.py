@@ -148,7 +148,7 @@ class PlacedAnyOf(PlacedSet):
         self.n_contexts = weights.shape[1]
         around = f"round the reference and round each of {len(weights)} scenario(s)"
         means = f"The radius is that of the set {around}; what follows is told round the reference."
-        self.growth = replace(inner.growth, own=own, convex=False, means=means)
+        self.growth = replace(inner.growth, own=own, from_reference=False, convex=False, means=means)
 
     def __repr__(self) -> str:
         return f"AnyOf({len(self.weights)} scenario(s), within={self.inner!r})"
@@ -261,7 +261,8 @@ class AnyOf(AmbiguitySet):
         if not self.scenarios:
             raise ValueError("scenarios must hold at least one, got none")
         self.inner = Expectation() if within is None else within
-        self.growth = replace(self.inner.growth, own=0.0 if within is None else within.growth.own, convex=False)
+        own = 0.0 if within is None else within.growth.own
+        self.growth = replace(self.inner.growth, own=own, from_reference=False, convex=False)
         self._columns: tuple[Column, ...] = ()
 
     def __repr__(self) -> str:

@@ -98,6 +98,7 @@ class Moments(Linear):
 
     growth = Growth(
         own=1.0,
+        from_reference=False,
         convex=True,
         means="The radius is a factor on the widths: 1 is the set as stated, 0 asks for equal means.",
     )

@@ -113,6 +113,7 @@ class Growth:
     ----------
     own : the default radius, at which the set is as stated; None if a radius must be given
     matters : whether the set depends on the radius at all
+    from_reference : whether the set of radius 0 holds the reference alone
     convex : whether the worst case is a convex function of the radius, as it is for every convex distance
     power : the power of the radius in the derivative `sensitivity`: near radius 0 losses grow with this power
     unit : the unit of the radius; MMD distances scale with the kernel
@@ -127,6 +128,7 @@ class Growth:
 
     own: float | None = None
     matters: bool = True
+    from_reference: bool = True
     convex: bool = False
     power: float = 1.0
     unit: float = 1.0

@@ -164,6 +164,7 @@ class Shares(Linear):
 
     growth = Growth(
         own=0.0,
+        from_reference=False,
         convex=True,
         means="The radius is how far a group may be outside of its bounds, as a share of all days: 0 is the set as "
         "stated. The bounds do not depend on the past.",

@@ -112,6 +112,12 @@ class Ball:
         power = self.ambiguity.growth.power
         return float(self.radius**power - self.at(0.0).radius ** power)
 
+    @property
+    def reference_alone(self) -> bool:
+        """Whether the set holds the reference alone, apart from the error of compression."""
+        growth = self.ambiguity.growth
+        return growth.from_reference and (not growth.matters or self.reach == 0.0)
+
     def same_set_as(self, other: Ball) -> bool:
         """Return whether the other ball holds the same distributions on the same atoms, to the last bit."""
         return (

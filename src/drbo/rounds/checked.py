@@ -192,6 +192,9 @@ class Checked(Policy):
     may hold is often one whose limits can never be known to hold. So every second suggestion is among the actions
     whose limits hold by bounds of half the width, from which the recommended one can come.
 
+    If the set holds the reference alone, as at radius 0, nothing is checked: no adversary moves to untried conditions,
+    and checks cost regret.
+
     An outcome can refute a bound, and never proves one. No theorem bounds the regret. docs/evidence.md has the measured
     regret beside that of the inner policy.
 
@@ -238,7 +241,7 @@ class Checked(Policy):
         the limits, nothing is recommended, and nothing is checked.
         """
         ball: Ball = round.ball
-        if not beliefs.units.known:
+        if not beliefs.units.known or ball.reference_alone:
             return None
         lower = Bound(beliefs.certain(ball), beliefs.bound_width, LOWER)
         found, evaluations = self._recommended(round, lower), round.evaluated(beliefs)
