@@ -62,7 +62,7 @@ REBASED = 64
 """The same for the part of an exact posterior that is put together in one go, from `REBUILT` observations on."""
 KEPT = 4
 """Cache size for the posteriors of single actions."""
-KEPT_CELLS = 32
+KEPT_CELLS = 8
 """Cache size for the posteriors around inducing points, 2 MB each."""
 _RESOLVED = 1e-6
 """Least variance of an inducing point given the earlier ones, as a share of the prior variance."""
