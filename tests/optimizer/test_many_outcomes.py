@@ -14,6 +14,8 @@ import drbo
 import drbo.models.sparse as module
 from bits import bits
 from drbo import _messages
+from drbo.knowledge import belief
+from drbo.knowledge.state import observations
 from drbo.models import SupportsManyOutcomes, supports
 from drbo.models.sparse import SparsePosterior
 from drbo.report.page import page
@@ -136,6 +138,14 @@ def test_questions_of_one_action_rest_on_the_nearest_outcomes() -> None:
     left = opt.leave_one_out()
     assert len(left.outcome) == N
     assert left.inside.mean() > 0.95
+
+
+def test_bounds_over_time_read_each_result_once_for_all_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    read, question = list[Any](), told().under()
+    question.recommend()
+    monkeypatch.setattr(belief, "observations", lambda *given: read.append(given) or observations(*given))
+    question.narrowing({"x": 0.3}, steps=3)
+    assert len(read) == N
 
 
 def _known(action: Any, context: Any) -> float:

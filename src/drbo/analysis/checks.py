@@ -16,7 +16,7 @@ from drbo.knowledge.explanation import readable, wrapped
 from drbo.knowledge.history import OBJECTIVE
 from drbo.knowledge.snapshot import Snapshot
 from drbo.models.bounds import LOWER, UPPER, Bound
-from drbo.models.surrogate import SupportsCovariance, SupportsLeaveOneOut, require
+from drbo.models.surrogate import Posterior, SupportsCovariance, SupportsLeaveOneOut, of_action, require
 from drbo.rounds.limits import in_unit
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
@@ -124,20 +124,22 @@ def narrowing(asked: Snapshot, action: Point, steps: int, name: str = OBJECTIVE)
     certificate = asked.ball.certificate(asked.lower(asked.ball, name), action)
     ball = asked.ball.extended(certificate.reference.points[len(asked.ball.contexts) :])
     fit = known.fit(asked.state, name, fresh=True)
-    fits = [fit, *(one.fit for one in known.models(asked.state, name, fit, ball.contexts))]
-    beliefs = [OutcomeBelief.prior(own, name, one, ball.contexts) for one in fits]
+    others = [one.fit for one in known.models(asked.state, name, fit, ball.contexts)]
+    belief, models = OutcomeBelief.prior(own, name, fit, ball.contexts), list[Posterior | None]([None] * len(others))
     at = np.unique(np.linspace(1, len(told), most).round().astype(np.intp)) if told else np.empty(0, np.intp)
     values = np.empty((2, len(at), len(ball.weights)))
     for i, count in enumerate(at.tolist()):
-        beliefs = [belief.after(told[:count]) for belief in beliefs]
-        first, *others = (belief.certain for belief in beliefs)
-        width = known.bound_width(asked.state, beliefs[0])
+        belief = belief.after(told[:count])
+        posteriors = [belief.by(one, last).certain for one, last in zip(others, models, strict=True)]
+        models = [*posteriors]
+        width = known.bound_width(asked.state, belief)
+        moments = [of_action(one, action) for one in (belief.certain, *posteriors)]
         for side, row in zip((LOWER, UPPER), values, strict=True):
-            row[i] = Bound(first, width, side, others=tuple(others)).of_action(action)
+            row[i] = Bound(belief.certain, width, side).outermost(moments)
     lower, upper = ball.worst_cases(values[0]).lower_bound, ball.worst_cases(values[1]).expectation
     if len(at):
         lower[-1] = certificate.lower_bound  # the present bound also covers contexts between the atoms
-    stated = np.vectorize(beliefs[0].units.stated, otypes=[float])
+    stated = np.vectorize(belief.units.stated, otypes=[float])
     return Narrowing(at, stated(lower), stated(upper))
 
 
