@@ -155,8 +155,13 @@ def test_a_sample_of_the_outcomes_is_predicted_from_the_others(monkeypatch: pyte
 
 def test_bounds_over_time_read_each_result_once_for_all_models(monkeypatch: pytest.MonkeyPatch) -> None:
     read, question = list[Any](), told().under()
+
+    def counted(*given: Any) -> Any:
+        read.append(given)
+        return observations(*given)
+
     question.recommend()
-    monkeypatch.setattr(belief, "observations", lambda *given: read.append(given) or observations(*given))
+    monkeypatch.setattr(belief, "observations", counted)
     question.narrowing({"x": 0.3}, steps=3)
     assert len(read) == N
 
