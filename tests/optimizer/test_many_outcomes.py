@@ -14,8 +14,11 @@ import drbo
 import drbo.models.sparse as module
 from bits import bits
 from drbo import _messages
+from drbo.knowledge import belief
+from drbo.knowledge.state import observations
 from drbo.models import SupportsManyOutcomes, supports
 from drbo.models.sparse import SparsePosterior
+from drbo.report import contents
 from drbo.report.page import page
 from interrupts import interrupted, lines
 
@@ -134,8 +137,33 @@ def test_questions_of_one_action_rest_on_the_nearest_outcomes() -> None:
     one_by_one = [own.predict(x[i : i + 1], c[i : i + 1]) for i in rng.permutation(200).tolist()]  # cells come and go
     assert sorted(np.ravel(one_by_one).tolist()) == pytest.approx(sorted(np.ravel(at_once).tolist()), abs=1e-9)
     left = opt.leave_one_out()
-    assert len(left.outcome) == N
+    assert len(left.outcome) == left.told == N
     assert left.inside.mean() > 0.95
+
+
+def test_a_sample_of_the_outcomes_is_predicted_from_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    opt = told()
+    every, some = opt.leave_one_out(), opt.leave_one_out(most=60)
+    assert 60 <= len(some.outcome) < 120
+    for name in ("id", "outcome", "mean", "std"):
+        assert (getattr(some, name) == getattr(every, name)[some.rows]).all(), name
+    assert f"of {len(some.outcome)} outcomes, a sample of {N}, lie within" in str(some)
+    assert len(opt.leave_one_out(most=10_000).outcome) == N
+    monkeypatch.setattr(contents, "MOST_POINTS", 60)
+    assert f"In the picture {some}." in page(opt, "run")
+
+
+def test_bounds_over_time_read_each_result_once_for_all_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    read, question = list[Any](), told().under()
+
+    def counted(*given: Any) -> Any:
+        read.append(given)
+        return observations(*given)
+
+    question.recommend()
+    monkeypatch.setattr(belief, "observations", counted)
+    question.narrowing({"x": 0.3}, steps=3)
+    assert len(read) == N
 
 
 def _known(action: Any, context: Any) -> float:

@@ -16,7 +16,15 @@ from drbo.knowledge.explanation import readable, wrapped
 from drbo.knowledge.history import OBJECTIVE
 from drbo.knowledge.snapshot import Snapshot
 from drbo.models.bounds import LOWER, UPPER, Bound
-from drbo.models.surrogate import SupportsCovariance, SupportsLeaveOneOut, require
+from drbo.models.surrogate import (
+    Posterior,
+    SupportsCovariance,
+    SupportsLeaveOneOut,
+    SupportsManyOutcomes,
+    of_action,
+    require,
+    supports,
+)
 from drbo.rounds.limits import in_unit
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
@@ -33,6 +41,8 @@ class LeaveOneOut:
     mean, std : (t,) of the predicted outcome, noise included; hyper-parameters are learned from all outcomes
     width : the width of the bounds mean -+ width * std
     name : the name of the outcome; None for an objective without a name
+    rows : (t,) the positions among all outcomes told
+    told : the number of all outcomes told; larger than t if only some were predicted
     """
 
     id: FloatArray
@@ -40,7 +50,9 @@ class LeaveOneOut:
     mean: FloatArray
     std: FloatArray
     width: float
-    name: str | None = None
+    name: str | None
+    rows: NDArray[np.intp]
+    told: int
 
     @property
     def inside(self) -> NDArray[np.bool_]:
@@ -54,9 +66,10 @@ class LeaveOneOut:
                 "no outcome has been told yet" if self.name is None else f"no value of {printable(self.name)} is told"
             )
         values = "outcomes" if self.name is None else f"values of {printable(self.name)}"
+        some = f"{count:,} {values}, a sample of {self.told:,}," if count < self.told else f"{count} {values}"
         return (
-            f"{count - missed} of {count} {values} lie within {self.width:.3g} standard deviations of what the model "
-            "predicts for them from the others"
+            f"{count - missed:{',' if count < self.told else ''}} of {some} lie within {self.width:.3g} standard "
+            "deviations of what the model predicts for them from the others"
         )
 
 
@@ -124,41 +137,49 @@ def narrowing(asked: Snapshot, action: Point, steps: int, name: str = OBJECTIVE)
     certificate = asked.ball.certificate(asked.lower(asked.ball, name), action)
     ball = asked.ball.extended(certificate.reference.points[len(asked.ball.contexts) :])
     fit = known.fit(asked.state, name, fresh=True)
-    fits = [fit, *(one.fit for one in known.models(asked.state, name, fit, ball.contexts))]
-    beliefs = [OutcomeBelief.prior(own, name, one, ball.contexts) for one in fits]
+    others = [one.fit for one in known.models(asked.state, name, fit, ball.contexts)]
+    belief, models = OutcomeBelief.prior(own, name, fit, ball.contexts), list[Posterior | None]([None] * len(others))
     at = np.unique(np.linspace(1, len(told), most).round().astype(np.intp)) if told else np.empty(0, np.intp)
     values = np.empty((2, len(at), len(ball.weights)))
     for i, count in enumerate(at.tolist()):
-        beliefs = [belief.after(told[:count]) for belief in beliefs]
-        first, *others = (belief.certain for belief in beliefs)
-        width = known.bound_width(asked.state, beliefs[0])
+        belief = belief.after(told[:count])
+        posteriors = [belief.by(one, last).certain for one, last in zip(others, models, strict=True)]
+        models = [*posteriors]
+        width = known.bound_width(asked.state, belief)
+        moments = [of_action(one, action) for one in (belief.certain, *posteriors)]
         for side, row in zip((LOWER, UPPER), values, strict=True):
-            row[i] = Bound(first, width, side, others=tuple(others)).of_action(action)
+            row[i] = Bound(belief.certain, width, side).outermost(moments)
     lower, upper = ball.worst_cases(values[0]).lower_bound, ball.worst_cases(values[1]).expectation
     if len(at):
         lower[-1] = certificate.lower_bound  # the present bound also covers contexts between the atoms
-    stated = np.vectorize(beliefs[0].units.stated, otypes=[float])
+    stated = np.vectorize(belief.units.stated, otypes=[float])
     return Narrowing(at, stated(lower), stated(upper))
 
 
-def leave_one_out(asked: Snapshot, name: str = OBJECTIVE) -> LeaveOneOut:
-    """Return every value of an outcome and its prediction from the others."""
+def leave_one_out(asked: Snapshot, name: str = OBJECTIVE, most: int | None = None) -> LeaveOneOut:
+    """Return every value of an outcome and its prediction from the others; about `most` if each costs much."""
     known, state = asked.known, asked.state
     belief = known.belief(state, name=name, fresh=True)
     results = [(id_, record) for id_, record in state.results.items() if name in record.outcomes]
     told = [(id_, outcome) for id_, record in results for outcome in record.outcomes[name].values]
     ids, outcomes = np.array([id_ for id_, _ in told]), np.array([outcome for _, outcome in told])
     require(belief.certain, (SupportsLeaveOneOut,), "leave_one_out", belief.outcome.surrogate)
-    residual, variance = cast(SupportsLeaveOneOut, belief.certain).leave_one_out()
+    if most is not None and supports(belief.certain, SupportsManyOutcomes):
+        residual, variance = belief.certain.leave_one_out(most)
+    else:
+        residual, variance = cast(SupportsLeaveOneOut, belief.certain).leave_one_out()
+    rows = np.flatnonzero(~np.isnan(variance))
     units = belief.units
     width = known.bound_width(state, belief)
     return LeaveOneOut(
-        id=ids,
-        outcome=outcomes,
-        mean=outcomes - units.sign * units.length_outward(1.0) * residual,
-        std=units.length_outward(1.0) * np.sqrt(variance),
+        id=ids[rows],
+        outcome=outcomes[rows],
+        mean=outcomes[rows] - units.sign * units.length_outward(1.0) * residual[rows],
+        std=units.length_outward(1.0) * np.sqrt(variance[rows]),
         width=width,
         name=None if name == OBJECTIVE and "outcome" not in asked.configuration.arguments else belief.outcome.name,
+        rows=rows,
+        told=len(outcomes),
     )
 
 

@@ -95,10 +95,13 @@ class OutcomeBelief:
             own.name, own.outcome, own.fit, own.units, own.corrections, *certain, *searching, len(told)
         )
 
-    def by(self, fit: Fit) -> OutcomeBelief:
-        """Return the same outcomes, all of known contexts, under another fit in the same units, without failures."""
+    def by(self, fit: Fit, last: Posterior | None = None) -> OutcomeBelief:
+        """Return the same outcomes, all of known contexts, under another fit in the same units, without failures.
+
+        `last` is the posterior of the first of them by that fit, if there is one.
+        """
         data = self.certain_data
-        posterior = self.outcome.posterior(fit, data, self.certain.contexts)
+        posterior = self.outcome.posterior(fit, data, self.certain.contexts, last)
         return replace(self, fit=fit, certain=posterior, searching=posterior, searching_data=data)
 
     def _extended(self, posterior: Posterior, data: Data, new: Sequence[Observation]) -> tuple[Posterior, Data]:

@@ -253,10 +253,10 @@ class Bound:
     def of_action(self, action: Point) -> FloatArray:
         """Return the bound of one action in every context, (n_contexts,)."""
         models = (self.posterior, *self.others, *self.for_one)
-        return self._outermost(map(of_action, models, itertools.repeat(action)))
+        return self.outermost(map(of_action, models, itertools.repeat(action)))
 
-    def _outermost(self, moments: Iterable[tuple[FloatArray, FloatArray]]) -> FloatArray:
-        """Return the bound from mean and variance of each posterior."""
+    def outermost(self, moments: Iterable[tuple[FloatArray, FloatArray]]) -> FloatArray:
+        """Return the bound from mean and variance of each of its posteriors, the first one first."""
         slope = self.slope
         (mean, variance), *others = moments
         found = np.asarray(mean + slope * np.sqrt(variance))
@@ -278,7 +278,7 @@ class Bound:
         """Return the bound (m, n_contexts) of f(x, c) - f(other, c), for actions (m, d_x) and an action (d_x,)."""
         models = (self.posterior, *self.others, *(self.for_one if len(actions) == 1 else ()))
         posteriors = (cast(SupportsCovariance, posterior) for posterior in models)
-        return self._outermost([posterior.difference(actions, other) for posterior in posteriors])
+        return self.outermost([posterior.difference(actions, other) for posterior in posteriors])
 
     def gradient(self, action: FloatArray, weights: FloatArray) -> FloatArray:
         """Return the gradient in x of sum_j w_j bound(x, c_j) at one action (d_x,), shape (d_x,)."""

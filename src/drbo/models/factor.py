@@ -184,7 +184,7 @@ class Factor:
         made.averages, made._k_actions = averages, gp.kernel.action(x, actions)
         made._k_contexts = Embedding(gp.kernel.context, c, averages)(contexts)
         made._K = np.empty((0, 0))
-        made._U = _with_room(U, t, _room(t) if len(observations) else t)
+        made._U = _with_room(U, t, _room(t)) if len(actions) else U  # the next observation makes room
         made._white, made._outcomes, made._variances, made._first = white, outcomes, variances, first
         made.n_points, made.n_observations = t, len(observations)
         made.information_gain, made.errors_known = gain, errors_known

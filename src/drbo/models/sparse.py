@@ -62,7 +62,7 @@ REBASED = 64
 """The same for the part of an exact posterior that is put together in one go, from `REBUILT` observations on."""
 KEPT = 4
 """Cache size for the posteriors of single actions."""
-KEPT_CELLS = 32
+KEPT_CELLS = 8
 """Cache size for the posteriors around inducing points, 2 MB each."""
 _RESOLVED = 1e-6
 """Least variance of an inducing point given the earlier ones, as a share of the prior variance."""
@@ -296,12 +296,16 @@ class SparsePosterior:
         at, rows = self._induced()[0][cell], self._points.rows
         return self._points.kernel(self._prior, rows.x[at][None], rows.c[at][None])[:, 0]
 
-    def leave_one_out(self) -> tuple[FloatArray, FloatArray]:
-        """Return every outcome minus its prediction from the others near it, and the variance, in the order told."""
+    def leave_one_out(self, most: int | None = None) -> tuple[FloatArray, FloatArray]:
+        """Return every outcome minus its prediction from the others near it, and the variance, in the order told.
+
+        With `most` these are the outcomes near random inducing points, about so many; the others are nan.
+        """
         points = self._points
-        alpha, own = np.empty((2, len(points)))
+        alpha, own = np.full((2, len(points)), np.nan)
         cells = self._cells_of(points.rows.x, points.rows.c)
-        parts = [part for cell in np.unique(cells).tolist() for part in _chunks(cell, np.flatnonzero(cells == cell))]
+        chosen = np.unique(cells) if most is None else _some_cells(cells, most)
+        parts = [part for cell in chosen.tolist() for part in _chunks(cell, np.flatnonzero(cells == cell))]
         for cell, part in counted(parts, len(parts), "predicting each outcome from the others"):
             near = np.union1d(part, _largest(self._k_inducing(cell), NEIGHBOURS, points.rows.c))
             made = self._given(near, self.contexts[:0])
@@ -313,6 +317,13 @@ class SparsePosterior:
         variances = rows.variances(self.gp.ridge, self.amplitude)
         outcomes = np.where(np.isnan(points.rows.y), 0.0, points.rows.y)
         return left_out(alpha, own, outcomes, points.variance, points.of, rows.y, variances)
+
+
+def _some_cells(cells: Indices, most: int) -> Indices:
+    """Return random cells, increasing, that hold at least `most` of the points (t,) together, or all of them."""
+    found, counts = np.unique(cells, return_counts=True)
+    order = np.random.default_rng(0).permutation(len(found))
+    return np.sort(found[order[: int(np.searchsorted(np.cumsum(counts[order]), most)) + 1]])
 
 
 def _chunks(cell: int, points: Indices) -> Iterable[tuple[int, Indices]]:

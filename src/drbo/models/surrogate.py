@@ -294,6 +294,12 @@ class SupportsManyOutcomes(Protocol):
     def n_nearest(self) -> int:
         """The number of outcomes that a bound of one action rests on."""
 
+    def leave_one_out(self, most: int | None = None) -> tuple[FloatArray, FloatArray]:
+        """Return the result of `SupportsLeaveOneOut`; with `most` for about so many outcomes, and nan for the others.
+
+        The outcomes are chosen by their inputs alone.
+        """
+
 
 class SupportsSomeContexts(Protocol):
     """Moments in some of the contexts, faster than in all of them."""

@@ -478,10 +478,15 @@ class Optimizer:
         return watch(Snapshot.of(self._known, terms, radius), contexts, alpha)
 
     @computing
-    def leave_one_out(self, outcome: str | None = None) -> LeaveOneOut:
-        """Return every value of an outcome, by default of the objective, and its prediction from all the others."""
+    def leave_one_out(self, outcome: str | None = None, *, most: int | None = None) -> LeaveOneOut:
+        """Return every value of an outcome, by default of the objective, and its prediction from all the others.
+
+        With too many outcomes for one exact posterior, `most` predicts a random sample of about so many, which takes
+        less time.
+        """
         key = self._configuration.key(outcome)
-        return checks.leave_one_out(Snapshot.of(self._known, self._known.state.terms), key)
+        count = None if most is None else validation.whole_number("most", most, least=1)
+        return checks.leave_one_out(Snapshot.of(self._known, self._known.state.terms), key, count)
 
     # --- the state --------------------------------------------------------------------------------------------------
 

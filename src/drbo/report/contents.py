@@ -346,12 +346,14 @@ class Contents:
     def trust(self) -> dict[str, Any] | None:
         """Return every outcome and its prediction from the others; None with fewer than three outcomes."""
         able = supports(self.opt.posterior, SupportsLeaveOneOut)
-        found = self.opt.leave_one_out() if able and len(self.course.failed) < len(self.course.outcomes) else None
-        if found is None or len(found.outcome) < 3:
+        if not able or not self.rows:
+            return None
+        found = self.opt.leave_one_out(most=MOST_POINTS)
+        if len(found.outcome) < 3:
             return None
         inside, (least, most) = found.inside, self.opt.configuration.objective.range
         low, high = (np.clip(found.mean + side * found.width * found.std, least, most) for side in (-1.0, 1.0))
-        own = np.array(self.rows) if len(self.rows) == len(inside) else None
+        own = np.array(self.rows)[found.rows] if len(self.rows) == found.told else None
         ends = [float(found.outcome.min()), float(found.outcome.max())]
         marks: list[Mark] = [Line(ends, ends, "equal", GREY, "dash", 1.0)]
         for chosen, name, color in ((inside, "within its bounds", BLUE), (~inside, "outside", RED)):
