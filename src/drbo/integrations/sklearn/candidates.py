@@ -218,8 +218,7 @@ def sizes(task: FitTask, splits: list[Any], groups: Groups) -> tuple[list[int], 
 
 
 _FAR = 10.0
-"""Scores that are so many times further below the best one than the upper quartile of the well-spread candidates is
-below their best one are cut for the model."""
+"""The model sees scores down to so many times the usual difference below the best one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,8 +239,9 @@ def least_seen(candidates: Sequence[ScoredCandidate], n_spread: int) -> Any:
     """Return the least score (n_groups,) that the model sees; worse ones are told as this one.
 
     One candidate that diverges can be a hundred times as bad as all others, and a model of its score takes the
-    differences between the others for noise. The usual difference is that of the first `n_spread` candidates, in the
-    group where it is largest: what a candidate gains in another group is small beside what it loses by the cut.
+    differences between the others for noise. The usual difference is that between the best and the upper quartile of
+    the first `n_spread` candidates, in the group where it is largest. So what a candidate gains in another group is
+    small beside what it still loses.
     """
     shown = np.array([one.mean for one in candidates if one.mean is not None])
     spread = np.array([one.mean for one in candidates[:n_spread] if one.mean is not None])
