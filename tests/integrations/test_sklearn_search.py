@@ -194,7 +194,7 @@ def test_an_outcome_is_the_mean_lowered_once(fitted: RobustSearchCV) -> None:
         expected = max(table[f"mean_score_{result.context}"][result.id], least(fitted, result.context))
         assert result.outcome == pytest.approx(expected - by[result.context], rel=CLOSED_FORM)
     for group, amount in by.items():
-        factor = t.ppf(norm.cdf(2.0), (group == AGE).sum() - 1)
+        factor = t.ppf(norm.cdf(3.0), (group == AGE).sum() - 1)
         assert amount >= factor * table[f"stderr_score_{group}"][fitted.best_index_]
         assert amount == pytest.approx(factor * table[f"stderr_score_{group}"][fitted.best_index_], rel=0.2)
     worst = fitted.recommendation_

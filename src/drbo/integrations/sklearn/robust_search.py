@@ -103,7 +103,8 @@ class RobustSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         "accuracy" for classifiers and "neg_mean_squared_error" for regressors
     cv : the number of folds (5 by default), which hold the same share of each group and class; or a splitter
     bins : for a numeric `contexts`: the number of bins, or the edges between them; by column if there are several
-    z : the number of standard errors by which each group's score is lowered
+    z : the number of standard errors by which each group's score is lowered. With 2 the bound is false more often on
+        new rows (docs/evidence_selection.md)
     n_jobs : the number of processes, through joblib. The folds of a candidate run in parallel. If there are more
         processes than folds, several candidates do, and the search then depends on `n_jobs`
     refit : whether to fit the best candidate on all rows
@@ -143,7 +144,7 @@ class RobustSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         scoring: Any = None,
         cv: Any = None,
         bins: Any = None,
-        z: float = 2.0,
+        z: float = 3.0,
         n_jobs: int | None = None,
         refit: bool = True,
         error_score: Any = np.nan,
