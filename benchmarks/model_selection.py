@@ -189,6 +189,7 @@ def drbo_chosen(
     sets: dict[str, dict[str, Any]] = {
         "drbo, radius 0": {"ambiguity": drbo.TotalVariation(), "radius": 0.0, "z": 0.0},
         "drbo, z = 0": {"ambiguity": drbo.Shares(rare=SHARE), "z": 0.0},
+        "drbo, z = 2": {"ambiguity": drbo.Shares(rare=SHARE), "z": 2.0},
         "drbo": {"ambiguity": drbo.Shares(rare=SHARE)},
     }
     for name, arguments in sets.items():

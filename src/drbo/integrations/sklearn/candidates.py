@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -216,6 +217,10 @@ def sizes(task: FitTask, splits: list[Any], groups: Groups) -> tuple[list[int], 
 # --- bounds, lowered by the error of having these rows and no others -------------------------------------------------
 
 
+_FAR = 10.0
+"""The model sees scores down to so many times the usual difference below the best one."""
+
+
 @dataclass(frozen=True, eq=False)
 class Bounded:
     """The bounds (n_candidates,) by an optimizer of outcomes lowered `by` (n_groups,); nan for a failure."""
@@ -230,17 +235,49 @@ class Bounded:
         return int(np.nanargmax(self.bounds))
 
 
-def told(opt: drbo.Optimizer, groups: Groups, candidate: ScoredCandidate, suggestion: Any, by: Any = 0.0) -> None:
-    """Tell an optimizer the mean scores of a candidate, lowered by `by`; `suggestion` is None if it was not asked."""
+def least_seen(candidates: Sequence[ScoredCandidate], n_spread: int) -> Any:
+    """Return the least score (n_groups,) that the model sees; worse ones are told as this one.
+
+    One candidate that diverges can be a hundred times as bad as all others, and a model of its score takes the
+    differences between the others for noise. The usual difference is that between the best and the upper quartile of
+    the first `n_spread` candidates, in the group where it is largest. So what a candidate gains in another group is
+    small beside what it still loses.
+    """
+    shown = np.array([one.mean for one in candidates if one.mean is not None])
+    spread = np.array([one.mean for one in candidates[:n_spread] if one.mean is not None])
+    if len(candidates) < n_spread or len(spread) < 2:
+        return -math.inf
+    usual = float((spread.max(axis=0) - np.quantile(spread, 0.75, axis=0)).max())
+    return shown.max(axis=0) - _FAR * usual if usual > 0.0 else -math.inf
+
+
+def told(
+    opt: drbo.Optimizer, groups: Groups, candidate: ScoredCandidate, suggestion: Any, least: Any, by: Any = 0.0
+) -> None:
+    """Tell an optimizer the mean scores of a candidate, at least `least`, lowered by `by`.
+
+    `suggestion` is None if the candidate was not asked for.
+    """
     of = candidate.action if suggestion is None else suggestion
     if candidate.mean is None:
         opt.tell(of, failed=True, contexts=list(groups.contexts))
     else:
-        opt.tell(of, np.asarray(candidate.mean) - by, contexts=list(groups.contexts))
+        opt.tell(of, np.maximum(candidate.mean, least) - by, contexts=list(groups.contexts))
+
+
+def _is_cut(candidate: ScoredCandidate, least: Any) -> bool:
+    return candidate.mean is not None and bool((np.asarray(candidate.mean) < least).any())
+
+
+def cut(opt: drbo.Optimizer, candidates: Sequence[ScoredCandidate], least: Any) -> None:
+    """Amend the scores that were told before it was known that they are far worse than those of the others."""
+    numbers = dict.fromkeys(result.id for result in opt.results)
+    for number, candidate in zip(numbers, candidates, strict=True):
+        if _is_cut(candidate, least):
+            opt.amend(number, np.maximum(np.asarray(candidate.mean), least))
 
 
 def lowered(
-    opt: drbo.Optimizer,
     make: Callable[[], drbo.Optimizer],
     groups: Groups,
     candidates: Sequence[ScoredCandidate],
@@ -253,26 +290,40 @@ def lowered(
     it does not decide between candidates that have the same worst mix. If another candidate is best then, with larger
     standard errors, the larger ones count. So every bound that is printed is lowered by at least its own errors.
 
-    `opt` is the optimizer of the search, whose outcomes are not lowered, and `make` makes a new one. The history of the
-    new one has the same candidates in the same order: the first `n_spread` were not asked for.
+    Scores far below the best one are cut for the model, but never those of the best candidate.
+
+    `make` makes a new optimizer. Its history has the same candidates in the same order as the search: the first
+    `n_spread` were not asked for.
     """
-    made = Bounded(opt, np.zeros(len(groups.contexts)), _bounds(opt, candidates))
+    by, least = np.zeros(len(groups.contexts)), least_seen(candidates, n_spread)
     while True:
-        own = widths * np.asarray(candidates[made.best].stderr)
-        if (own <= made.by).all():
-            return made
-        by, fresh = np.maximum(made.by, own), make()
+        opt = make()
         for number, candidate in enumerate(candidates):
-            suggestion = None if number < n_spread else fresh.ask(action=candidate.action)
-            told(fresh, groups, candidate, suggestion, by)
-        made = Bounded(fresh, by, _bounds(fresh, candidates))
+            suggestion = None if number < n_spread else opt.ask(action=candidate.action)
+            told(opt, groups, candidate, suggestion, least, by)
+        made = Bounded(opt, by, _bounds(opt, groups, candidates, least, by))
+        best = candidates[made.best]
+        own = widths * np.asarray(best.stderr)
+        if (own <= by).all() and not _is_cut(best, least):
+            return made
+        by, least = np.maximum(by, own), np.minimum(least, np.asarray(best.mean))
 
 
-def _bounds(opt: drbo.Optimizer, candidates: Sequence[ScoredCandidate]) -> FloatArray:
-    question = opt.under()
-    sound = [i for i, one in enumerate(candidates) if one.error is None]
+def _bounds(
+    opt: drbo.Optimizer, groups: Groups, candidates: Sequence[ScoredCandidate], least: Any, by: FloatArray
+) -> FloatArray:
+    """Return the bound of each candidate; if its scores were cut, at most what they show by themselves."""
+    question, placed = opt.under(), opt.configuration.placed
     bounds = np.full(len(candidates), np.nan)
-    bounds[sound] = [question.bound(candidates[i].action).value for i in sound]
+    for i, one in enumerate(candidates):
+        if one.error is not None:
+            continue
+        found = question.bound(one.action)
+        bounds[i] = found.value
+        if _is_cut(one, least):
+            own = (np.asarray(one.mean) - by)[[groups.contexts.index(context) for context in found.contexts]]
+            shown = placed.worst_case(own, found.reference, found.radius).expectation
+            bounds[i] = min(found.value, float(shown))
     return bounds
 
 

@@ -33,9 +33,11 @@ from drbo.integrations.sklearn.candidates import (
     Journal,
     ScoredCandidate,
     chosen_next,
+    cut,
     failures,
     fingerprint,
     fit_and_score,
+    least_seen,
     lowered,
     sizes,
     told,
@@ -101,7 +103,8 @@ class RobustSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         "accuracy" for classifiers and "neg_mean_squared_error" for regressors
     cv : the number of folds (5 by default), which hold the same share of each group and class; or a splitter
     bins : for a numeric `contexts`: the number of bins, or the edges between them; by column if there are several
-    z : the number of standard errors by which each group's score is lowered
+    z : the number of standard errors by which each group's score is lowered. With 2 the bound is false more often on
+        new rows (docs/evidence_selection.md)
     n_jobs : the number of processes, through joblib. The folds of a candidate run in parallel. If there are more
         processes than folds, several candidates do, and the search then depends on `n_jobs`
     refit : whether to fit the best candidate on all rows
@@ -121,7 +124,9 @@ class RobustSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         by which `rank_test_score` ranks
     recommendation_ : the bound of the best candidate in words, with the worst mix; print it
     profile_ : what robustness costs on the present mix, and what it brings, for several radii
-    optimizer_ : the `drbo.Optimizer` of the bounds. An outcome is the mean score of a group minus its `lowered_by_`
+    optimizer_ : the `drbo.Optimizer` of the bounds. An outcome is the mean score of a group minus its `lowered_by_`.
+        Scores far below those of most candidates are cut there, so that one candidate that diverges does not hide the
+        differences between the others
     lowered_by_ : (n_groups,) `z` standard errors of each group, in the order of `contexts_`
     scorer_, n_splits_, contexts_ : the scorer, the number of folds, and the groups
     """
@@ -139,7 +144,7 @@ class RobustSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         scoring: Any = None,
         cv: Any = None,
         bins: Any = None,
-        z: float = 2.0,
+        z: float = 3.0,
         n_jobs: int | None = None,
         refit: bool = True,
         error_score: Any = np.nan,
@@ -212,13 +217,16 @@ class RobustSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
                 )
                 for (action, suggestion), j in zip(chosen, range(0, len(folds), len(splits)), strict=True):
                     made = self._candidate(action, folds[j : j + len(splits)], score, len(groups.contexts))
-                    told(opt, groups, made, suggestion)
                     candidates.append(made)
+                    least = least_seen(candidates, len(design))
+                    told(opt, groups, made, suggestion, least)
+                    if len(candidates) == len(design):
+                        cut(opt, candidates, least)
                     journal.add(opt, made)
                 line.show(candidates)
         if all(one.error is not None for one in candidates):
             self._raise_failure(task, space, candidates, splits)
-        bounded = lowered(opt, make, groups, candidates, len(design), widths(z, counts))
+        bounded = lowered(make, groups, candidates, len(design), widths(z, counts))
         self._conclude(bounded, space, candidates)
         self.cv_results_ = table_of(self, space, groups, candidates, bounded.bounds)
         self.plain_index_ = int(np.nanargmax(self.cv_results_["mean_test_score"]))
