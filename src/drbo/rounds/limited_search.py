@@ -178,7 +178,9 @@ class LimitedSearch(Search):
             return pick(candidates.among(rows)) if len(rows) else None
 
         found = self._inner.best_by(ball, permitted, self._known(ball, near, None), failed)
-        return found if found is not None or self._otherwise is None else self._otherwise.best_by(ball, pick, near, failed)
+        if found is None and self._otherwise is not None:
+            return self._otherwise.best_by(ball, pick, near, failed)
+        return found
 
     def _known(self, ball: Ball, near: FloatArray, bound: Estimate | None) -> FloatArray:
         """Return the starting points (k, d) of a search: the given ones, the baseline, and the best tried ones."""
