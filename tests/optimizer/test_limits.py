@@ -550,7 +550,7 @@ def test_every_second_suggestion_of_checked_approaches_limits_from_the_inside() 
     (mean, std), (centre, width) = alone(opt, "", -1.0), alone(opt, "peak", -1.0)
     costs = np.array([worst(row) for row in mean + 2.0 * std])
     chosen = []
-    for view in (2.0, -1.0):  # the optimistic bound of the search, and half the width of a recommendation
+    for view in (2.0, -2.0 / 3.0):  # the optimistic bound of the search, and a third of the width of a recommendation
         peaks = np.array([worst(row) for row in centre + view * width])
         s = opt.ask()
         chosen.append(s.action_index)
@@ -559,9 +559,32 @@ def test_every_second_suggestion_of_checked_approaches_limits_from_the_inside() 
     assert chosen[0] != chosen[1]
 
 
+def test_limits_that_no_action_is_likely_to_meet_are_approached_by_their_means() -> None:
+    """The first 2 (d + 1) evaluations are of different actions, although the bound is best where one was tried."""
+    short = drbo.GP(drbo.Product(drbo.RBF(0.1), drbo.RBF(0.5)), 0.05)
+    opt = make(policy=drbo.Checked(drbo.Optimism(drbo.Informative())), surrogate=short, limits={"peak": AtMost(-0.1)})
+    asked = []
+    for _ in range(6):
+        s = opt.ask()
+        asked.append(s.action_index)
+        opt.tell(s, cost(s.action, s.context), limits={"peak": peak(s.action, s.context) - 0.4})
+    assert len(set(asked[:5])) == 5
+    assert asked[5] == 0  # the smallest peak
+
+
+def test_a_limit_of_a_learned_outcome_has_bounds_of_two_deviations_unless_said_otherwise() -> None:
+    def betas(**more: Any) -> tuple[float, float]:
+        r = filled(make(surrogate=None, **more), 12).bound(0.5)
+        return r.beta, r.limits["peak"].beta
+
+    assert betas() == (3.0, 2.0)
+    assert betas(bound_beta=2.5) == (2.5, 2.5)
+    assert betas(limits={"peak": AtMost(1.1, beta=4.0), "flow": LIMITS["flow"]}) == (3.0, 4.0)
+
+
 def test_a_check_looks_where_a_limit_would_do_worst() -> None:
     """The cost is worst where c is large, which was evaluated; the peak where c is small, which was not."""
-    opt = make(surrogate=None, limits={"peak": AtMost(1.9)})
+    opt = make(surrogate=None, bound_beta=3.0, limits={"peak": AtMost(1.9)})
     rng = np.random.default_rng(0)
     for _ in range(20):
         x, c = float(rng.choice(ACTIONS)), float(rng.choice(CONTEXTS[2:]))

@@ -38,7 +38,7 @@ def test_the_best_action_of_a_box_whose_limit_holds(view: View, seed: int) -> No
     axis = np.linspace(0.0, 1.0, 101)
     every = Candidates(np.stack(np.meshgrid(axis, axis), -1).reshape(-1, 2))
     rows = np.arange(len(every.points))
-    width = {View.CERTAIN: -2.0, View.SEARCHED: 1.5, View.APPROACHED: -1.0}[view]
+    width = {View.CERTAIN: -2.0, View.SEARCHED: 1.5, View.APPROACHED: -2.0 / 3.0}[view]
     values = Bound(limited.outcomes, abs(width), UPPER if width > 0.0 else LOWER).at(every.points)
     worst = ball.worst_cases(values).lower_bound
     level = float(np.quantile(worst, 0.7))

@@ -58,6 +58,9 @@ UNNAMED = "outcome"
 """The name of an objective without a name."""
 LEAST_SUCCESS = 0.5
 """The least estimated probability of success of a recommended action, by default."""
+_LIMIT_WIDTH = 2.0
+"""The least default width of the bounds of a limit, for a model that learns, chosen by measured false feasibility
+(docs/evidence_limits.md)."""
 _COMBINATIONS = 1024
 """Largest number of combinations of a discrete box of contexts at which every combination is an atom."""
 
@@ -259,6 +262,7 @@ class Configuration:
         setting.check_radius(nature, family)
         rule = default_beta(model.learns, chosen_from.dimension) if beta is None else as_beta(beta)
         bounding = rule.at_least(model.bound_width) if bound_beta is None else as_beta(bound_beta, "bound_beta")
+        of_limits = rule.at_least(_limit_width(model)) if bound_beta is None else bounding
         for one in (rule, bounding):
             claims.bound(model, one)  # raises if there is no such claim
         upward = validation.flag("maximize", maximize)
@@ -278,7 +282,7 @@ class Configuration:
                 model, sign, rule, bounding, model.first(inputs, sign), named, unit, part, declared
             ),
             **{
-                name: _limited(name, one, model, (rule, bounding), inputs)
+                name: _limited(name, one, model, (rule, of_limits), inputs)
                 for name, one in limited.items()
                 if name != named
             },
@@ -420,12 +424,17 @@ def _limits(limits: Any, objective: str, sign: float, declared: tuple[float, flo
     return dict(limits)
 
 
+def _limit_width(model: Surrogate) -> float:
+    """Return the least default width of the bounds of a limit."""
+    return min(model.bound_width, _LIMIT_WIDTH)
+
+
 def _limited(name: str, limit: AnyLimit, model: Surrogate, rules: tuple[Beta, Beta], inputs: Inputs) -> ModelledOutcome:
     """Return the outcome of a limit; model and widths are those of the objective unless the limit has its own."""
     own = model
     if limit.surrogate is not None:
         own = limit.surrogate if inputs.shift is None else _of_actions(limit.surrogate)
-    rule, bounding = rules if limit.beta is None else (limit.beta, limit.beta.at_least(own.bound_width))
+    rule, bounding = rules if limit.beta is None else (limit.beta, limit.beta.at_least(_limit_width(own)))
     for one in (rule, bounding):
         try:
             claims.bound(own, one)

@@ -84,7 +84,8 @@ class Permission:
         if not self.limits or self.safe or self.chosen is not None or not self.ready:
             return None
         holding = [*self.requirements, *requirements(self.limits, view)]
-        return LimitedSearch(inner, holding, self.baseline if self.requirements else None, self.tried)
+        otherwise = self.inside(inner, View.EXPECTED) if view is View.APPROACHED else None
+        return LimitedSearch(inner, holding, self.baseline if self.requirements else None, self.tried, otherwise)
 
     def loss(self, ball: Ball, action: Point) -> float:
         """Return the largest expected loss of an action against the baseline, in the user's units; 0 without budget."""

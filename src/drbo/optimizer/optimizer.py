@@ -83,8 +83,8 @@ class Optimizer:
     beta : the width of the confidence bounds of the search, a number or a `TheoreticalBeta`. The default is 2, and 0.5
         for a model that learns and actions of 15 or more coordinates
     bound_beta : the width of the confidence bounds of a recommendation. The default is `beta`, but at least 3 for
-        a surrogate that learns: it is enlarged by the size of earlier prediction errors (docs/claims.md), and
-        docs/evidence.md says how often bounds were false
+        a surrogate that learns, and at least 2 for limits: it is enlarged by the size of earlier prediction errors
+        (docs/claims.md), and docs/evidence.md says how often bounds were false
     maximize : False to minimise outcomes
     policy : the choice of the next evaluation; the default is that of the setting
     seed : the seed of the candidates of a search over a box; nothing is random for finite sets
@@ -254,7 +254,7 @@ class Optimizer:
 
         Where the optimizer has limits, the action is the best of those whose limits may hold. If none may hold, it is
         the one that comes closest, and `suggestion.reason` is "limits". `safe=True`: only actions whose limits hold
-        by the bounds of `bound_beta`, otherwise the baseline; the rules of `floor` apply.
+        by their bounds, otherwise the baseline; the rules of `floor` apply.
 
         `n_contexts`: the number of contexts to evaluate the action in, if the optimizer picks them. Each is picked as
         if those before it were told. They are `suggestion.contexts`.

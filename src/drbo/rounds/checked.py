@@ -44,6 +44,8 @@ _EVERY = 4
 """Every fourth suggestion may check a settled action: more of them cost the search more than they gain."""
 _SETTLED = 2
 """An action is settled once it, or one near it, was evaluated so often: before that the search may leave it."""
+_MOST_NEW = 8
+"""The largest number of parameters that count for the number of evaluations before limits are approached."""
 _AT_LEAST_EVERY = 8
 """Every eighth suggestion may check an action that is not settled: in many dimensions few are ever."""
 
@@ -190,7 +192,8 @@ class Checked(Policy):
 
     With limits, a check also looks at what is at stake for each limit. The action that is best while its limits
     may hold is often one whose limits can never be known to hold. So every second suggestion is among the actions
-    whose limits hold by bounds of half the width, from which the recommended one can come.
+    whose limits hold by bounds of a third of the width, from which the recommended one can come. If there are none, the
+    limits must hold on average. The first 2 (d + 1) evaluations for d parameters of an action come before that.
 
     If the set holds the reference alone, as at radius 0, nothing is checked: no adversary moves to untried conditions,
     and checks cost regret.
@@ -231,7 +234,9 @@ class Checked(Policy):
         if found is not None:
             return found
         if round.approaching is not None and number % 2 == 1:
-            round = replace(round, search=round.approaching)
+            first = 2 * (min(round.search.space.dimension, _MOST_NEW) + 1)
+            if len(round.evaluated(beliefs).actions) >= first:
+                round = replace(round, search=round.approaching)
         return self.policy.choose(round, beliefs)
 
     def _check(self, round: Round, beliefs: Beliefs, number: int) -> Choice | None:

@@ -41,7 +41,9 @@ class View(Enum):
     POSSIBLE : the upper bound of a recommendation: the requirement may hold
     SEARCHED : the upper bound of the search, which counts pending evaluations
     CHECKED : the lower bound of a recommendation by one model, which is faster where an outcome has several
-    APPROACHED : a lower bound of half that width, which counts pending evaluations: the requirement is likely to hold
+    APPROACHED : a lower bound of a third of that width, which counts pending evaluations: the requirement is likely to
+        hold
+    EXPECTED : the mean, which counts pending evaluations: the requirement holds as far as the model knows
     """
 
     CERTAIN = "certain"
@@ -49,6 +51,7 @@ class View(Enum):
     SEARCHED = "searched"
     CHECKED = "checked"
     APPROACHED = "approached"
+    EXPECTED = "expected"
 
     @property
     def lower(self) -> bool:
@@ -61,11 +64,15 @@ class View(Enum):
         width = width if count == 1 else simultaneous(width, count)
         if self is View.SEARCHED:
             return Bound(beliefs.expected(ball), width, UPPER)
-        if self is View.APPROACHED:
-            return Bound(beliefs.expected(ball), 0.5 * width, LOWER)
+        if self in _SHARES:
+            return Bound(beliefs.expected(ball), _SHARES[self] * width, LOWER)
         if self is View.CHECKED:
             return Bound(beliefs.certain(ball), width, LOWER)
         return beliefs.bound(ball, LOWER if self is View.CERTAIN else UPPER, width)
+
+
+_SHARES = {View.APPROACHED: 1.0 / 3.0, View.EXPECTED: 0.0}
+"""The widths of these bounds as shares of that of a recommendation."""
 
 
 class Requirement(ABC):

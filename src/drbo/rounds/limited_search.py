@@ -82,6 +82,7 @@ class LimitedSearch(Search):
     requirements : the conditions for an action to be permitted
     baseline : the action of today, which is returned if no action is permitted; None for the closest action
     tried : (k, d) actions that were evaluated; a search over a box also starts near the best of them
+    otherwise : the search if no action is permitted; None for the baseline or the closest action
     """
 
     def __init__(
@@ -90,8 +91,10 @@ class LimitedSearch(Search):
         requirements: Sequence[Requirement],
         baseline: Point | None = None,
         tried: FloatArray | None = None,
+        otherwise: LimitedSearch | None = None,
     ) -> None:
         self.space, self._inner, self._requirements, self._baseline = inner.space, inner, requirements, baseline
+        self._otherwise = otherwise
         nothing = np.empty((0, inner.space.dimension))
         self._tried = nothing if tried is None or inner.exhaustive else np.unique(tried, axis=0)
 
@@ -107,6 +110,8 @@ class LimitedSearch(Search):
             found = self.permitted(ball, bound, near, failed)
         if found is not None:
             return found
+        if self._otherwise is not None:
+            return self._otherwise.best(ball, bound, near, away, failed)
         if self._baseline is not None:
             return FewActions(self._inner, [self._baseline]).best(ball, bound, near, near[:0])
         action = self.closest(ball, near, failed)
@@ -172,7 +177,10 @@ class LimitedSearch(Search):
                 rows = rows[requirement.margins(ball, candidates, rows) >= 0.0] if len(rows) else rows
             return pick(candidates.among(rows)) if len(rows) else None
 
-        return self._inner.best_by(ball, permitted, self._known(ball, near, None), failed)
+        found = self._inner.best_by(ball, permitted, self._known(ball, near, None), failed)
+        if found is None and self._otherwise is not None:
+            return self._otherwise.best_by(ball, pick, near, failed)
+        return found
 
     def _known(self, ball: Ball, near: FloatArray, bound: Estimate | None) -> FloatArray:
         """Return the starting points (k, d) of a search: the given ones, the baseline, and the best tried ones."""

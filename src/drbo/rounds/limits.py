@@ -41,7 +41,7 @@ class AnyLimit:
     unit : of the outcome, for texts: "degC"
     surrogate : the model of the outcome; the default is that of the optimizer
     beta : the width of the outcome's confidence bounds, a number or a `TheoreticalBeta`; the default is that of the
-        optimizer
+        optimizer. The bounds of a recommendation have a width of 2 or more for a surrogate that learns
     """
 
     sign: ClassVar[float]
