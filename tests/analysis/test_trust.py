@@ -1,5 +1,6 @@
 """The verdict on a bound: what counts as extrapolated, as refuted and as checked, and what is named."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -243,7 +244,14 @@ def test_a_baseline_that_nobody_evaluated_is_compared_by_a_guess() -> None:
     opt.tell({"x": 0.93}, 0.5, context=[0.4])
     again = opt.under().compare({"x": 0.5})
     assert again.untried == ()
-    assert str(again).startswith("better by ")
+    assert again.expected < 0.0
+    assert str(again).startswith(
+        f"worse by {-again.expected:.4g} under the reference ({-again.upper:.4g} to {-again.lower:.4g})"
+    )
+    back = replace(again, expected=-again.expected, lower=-again.upper, upper=-again.lower)
+    assert str(back).startswith(
+        f"better by {back.expected:.4g} under the reference ({back.lower:.4g} to {back.upper:.4g})"
+    )
 
 
 BOX_1 = drbo.Box(x=(0.0, 1.0))

@@ -100,8 +100,11 @@ class Comparison:
         size = in_unit(abs(self.worst), self.unit)
         worst = f"at least {size} better" if self.worst >= 0.0 else f"at most {size} worse"
         where = "" if self.complete else ", among the conditions that were compared"
+        better = self.expected >= 0.0
+        low, high = (self.lower, self.upper) if better else (-self.upper, -self.lower)
+        difference = in_unit(abs(self.expected), self.unit)
         lines = [
-            f"better by {in_unit(self.expected, self.unit)} under the reference ({self.lower:.4g} to {self.upper:.4g})",
+            f"{'better' if better else 'worse'} by {difference} under the reference ({low:.4g} to {high:.4g})",
             f"in the worst distribution of the set {worst}{where}",
         ]
         if self.untried:
