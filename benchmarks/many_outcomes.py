@@ -164,11 +164,11 @@ ARMS = {"exact": (5000, 500, 1000), "sparse": (300, 500, 1000), "coarse": (300, 
 """By name: `exact_up_to`, inducing points and nearest outcomes. The coarse arm has as few per outcome as 3,000 have."""
 
 
-def runs(path: Path, evaluations: int, seeds: int, arms: Sequence[str], start: int = 600) -> None:
+def runs(path: Path, evaluations: int, seeds: range, arms: Sequence[str], start: int = 600) -> None:
     """Add the regret of what is recommended after whole runs to a file, one row per problem, seed and arm."""
     known = {(row["problem"], row["seed"], row["arm"]) for row in done(path)}
     most: dict[str, float] = {}
-    for seed, problem, arm in product(range(seeds), PROBLEMS, arms):
+    for seed, problem, arm in product(seeds, PROBLEMS, arms):
         if (problem, seed, arm) in known:
             continue
         limit, inducing, nearest = ARMS[arm]
@@ -366,6 +366,7 @@ def main() -> None:
     parser.add_argument("out", nargs="?", type=Path, default=Path("many.jsonl"))
     parser.add_argument("--evaluations", type=int, default=60)
     parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--arms", nargs="+", choices=list(ARMS), default=list(ARMS))
     parser.add_argument("--logs", type=int, default=40)
     parser.add_argument("--sizes", type=int, nargs="+", default=[2000, 5000, 20_000])
@@ -373,7 +374,8 @@ def main() -> None:
     warnings.simplefilter("ignore")
     start = time.perf_counter()
     if arguments.what == "runs":
-        runs(arguments.out, arguments.evaluations, arguments.seeds, arguments.arms)
+        first = arguments.first_seed
+        runs(arguments.out, arguments.evaluations, range(first, first + arguments.seeds), arguments.arms)
     elif arguments.what == "bounds":
         bounds(arguments.out, arguments.sizes, arguments.logs)
     elif arguments.what == "table":

@@ -137,10 +137,10 @@ def random_params(rng: Any) -> dict[str, Any]:
 
 
 def chosen(
-    data: Data, splits: Any, candidates: int, seed: int, only_drbo: bool
+    data: Data, splits: Any, candidates: int, seed: int, only_drbo: bool, widths: bool
 ) -> tuple[dict[str, dict[str, Any]], dict[str, float]]:
     """Return the hyper-parameters that each method chooses, and the bounds that drbo prints."""
-    found, bounds = drbo_chosen(data, splits, candidates, seed)
+    found, bounds = drbo_chosen(data, splits, candidates, seed, widths)
     return ({**peers_chosen(data, splits, candidates, seed), **found} if not only_drbo else found), bounds
 
 
@@ -181,7 +181,7 @@ def peers_chosen(data: Data, splits: Any, candidates: int, seed: int) -> dict[st
 
 
 def drbo_chosen(
-    data: Data, splits: Any, candidates: int, seed: int
+    data: Data, splits: Any, candidates: int, seed: int, widths: bool
 ) -> tuple[dict[str, dict[str, Any]], dict[str, float]]:
     """Return the hyper-parameters that drbo chooses, and the bounds that it prints."""
     found, bounds = {}, {}
@@ -192,6 +192,8 @@ def drbo_chosen(
         "drbo, z = 2": {"ambiguity": drbo.Shares(rare=SHARE), "z": 2.0},
         "drbo": {"ambiguity": drbo.Shares(rare=SHARE)},
     }
+    if not widths:
+        sets = {name: arguments for name, arguments in sets.items() if "z = " not in name}
     for name, arguments in sets.items():
         search = RobustSearchCV(
             model(data), SPACE, n_iter=candidates, scoring=scoring, cv=splits, refit=False, random_state=seed,
@@ -202,7 +204,7 @@ def drbo_chosen(
     return found, bounds
 
 
-def run(name: str, candidates: int, seed: int, only_drbo: bool = False) -> list[dict[str, Any]]:
+def run(name: str, candidates: int, seed: int, only_drbo: bool = False, widths: bool = True) -> list[dict[str, Any]]:
     """Return one row per method: the held-out loss on the training mix and in the worst mix, and the bound."""
     data = DATA[name](seed)
     rng = np.random.default_rng(seed)
@@ -216,7 +218,7 @@ def run(name: str, candidates: int, seed: int, only_drbo: bool = False) -> list[
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         splits = list(StratifiedKFold(3, shuffle=True, random_state=seed).split(train.X, strata[kept]))
-        found, bounds = chosen(train, splits, candidates, seed, only_drbo)
+        found, bounds = chosen(train, splits, candidates, seed, only_drbo, widths)
     rows = []
     for method, params in found.items():
         fitted = clone(model(train)).set_params(**params).fit(train.X, train.y)
@@ -274,6 +276,7 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--data", nargs="*", default=list(DATA))
     parser.add_argument("--only-drbo", action="store_true", help="run drbo again, and keep the rows of the others")
+    parser.add_argument("--default-width", action="store_true", help="leave out drbo with other widths of the bound")
     parser.add_argument("--out", type=Path, default=Path("out/model_selection.json"))
     own = parser.parse_args()
     rows: list[dict[str, Any]] = json.loads(own.out.read_text()) if own.out.exists() else []
@@ -286,7 +289,7 @@ def main() -> None:
             if (name, seed, own.candidates) in done:
                 continue
             start = time.perf_counter()
-            rows += run(name, own.candidates, seed, own.only_drbo)
+            rows += run(name, own.candidates, seed, own.only_drbo, not own.default_width)
             own.out.write_text(json.dumps(rows))
             print(f"{name}, seed {seed}: {time.perf_counter() - start:.0f} s", flush=True)
     chosen_rows = [r for r in rows if r["candidates"] == own.candidates]
