@@ -199,3 +199,34 @@ def test_an_action_of_the_grid_is_its_row() -> None:
     np.testing.assert_array_equal(variance, posterior.variance[3])
     elsewhere = posterior.of_action(Point(X[3]))
     np.testing.assert_allclose(elsewhere, [mean, variance], atol=CLOSED_FORM)
+
+
+def test_an_array_that_somebody_holds_is_never_written_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Large arrays of dropped posteriors are used again, unless a view of them is held."""
+    monkeypatch.setattr("drbo.models.regression._LARGE", 0)
+    xs, cs, y = data("grid points, repeated", 12, 0.05)
+    posterior = observed(GP(Product(RBF(0.2), RBF(0.3)), 0.05), xs[:2], cs[:2], y[:2])
+    held = []
+    for i in range(2, 12):
+        row, (mean, variance) = posterior.mean[i % len(X)], posterior.on_grid()
+        held += [(array, array.copy()) for array in (row, mean if i % 3 else mean[:, :1], variance.T)]
+        del mean, variance
+        posterior = posterior.with_outcome(xs[i], cs[i], y[i])
+    assert all(np.array_equal(array, copy) for array, copy in held)
+
+
+def test_large_arrays_that_nobody_holds_are_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("drbo.models.regression._LARGE", 0)
+    xs, cs, y = data("grid points, repeated", 12, 0.05)
+    posterior = observed(GP(Product(RBF(0.2), RBF(0.3)), 0.05), xs[:2], cs[:2], y[:2])
+    made = []
+    empty_like = np.empty_like
+
+    def counted(array: NDArray[Any]) -> NDArray[Any]:
+        made.append(empty_like(array))
+        return np.array(made[-1])
+
+    monkeypatch.setattr(np, "empty_like", counted)
+    for i in range(2, 12):
+        posterior = posterior.with_outcome(xs[i], cs[i], y[i])
+    assert len(made) <= 6

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import functools
 import math
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -259,11 +260,13 @@ class GaussianPosterior(ABC):
 class Grid:
     """Mean and variance (n_actions, n_contexts) of f on the grid of a factor's actions and contexts.
 
-    The arrays never change under another holder: a new grid of the same arrays is updated instead.
+    The arrays never change under another holder: a new grid of the same arrays is updated instead. Large arrays of
+    earlier grids are written over once nobody holds them, because new ones cost the clearing of their pages.
     """
 
-    def __init__(self, mean: FloatArray, variance: FloatArray) -> None:
+    def __init__(self, mean: FloatArray, variance: FloatArray, large: list[FloatArray] | None = None) -> None:
         self.mean, self.variance = mean, variance
+        self.large = [] if large is None else large  # the last large arrays of this grid and of those before it
         self._own = False  # whether no other grid has this mean and variance
         self._spare: FloatArray | None = None  # an earlier mean of its own, to be written over
 
@@ -278,12 +281,38 @@ class Grid:
     def update(self, factor: Factor, start: int) -> None:
         """Change mean and variance by the rank-one terms of all rows of the factor from `start` on."""
         for k_actions, k_contexts, b, root, white in factor.rank_one_terms(start):
+            if self.mean.nbytes >= _LARGE and not self._own:
+                self._spare, variance = self._unheld(), self._unheld()
+            else:
+                variance = self.variance if self._own else np.empty_like(self.variance)
             mean = np.matmul(k_actions[:-1].T, b[:, None] * k_contexts[:-1], out=self._spare)
-            variance = self.variance if self._own else np.empty_like(self.variance)
             step, pivot = white / root, root * root
             _rank_one(self.mean, self.variance, k_actions[-1], k_contexts[-1], pivot, step, mean, variance)
             self._spare = self.mean if self._own else None
             self.mean, self.variance, self._own = mean, variance, True
+
+    def _unheld(self) -> FloatArray:
+        """Return a large array to write over: an earlier one that only the list of them holds, or a new one."""
+        for array in self.large:
+            if sys.getrefcount(array) <= _ONLY_LISTED:
+                return array
+        self.large.append(np.empty_like(self.mean))
+        del self.large[:-_MOST_LARGE]
+        return self.large[-1]
+
+
+_LARGE = 2**24
+"""From so many bytes on, the memory of an array goes back to the operating system when it is freed."""
+_MOST_LARGE = 6
+"""Number of large arrays that are kept: mean and variance of this grid and of the one before, and two spare ones."""
+
+
+def _count_listed(arrays: list[FloatArray]) -> int:
+    """Return what `sys.getrefcount` says of an array that only a list holds; it depends on the Python version."""
+    return next(sys.getrefcount(array) for array in arrays)
+
+
+_ONLY_LISTED = _count_listed([np.empty(1)])
 
 
 @jit
@@ -370,7 +399,7 @@ class ExactPosterior(GaussianPosterior):
             return self
         if self._grid is None:
             return object.__new__(type(self))._hold(self.factor.with_more(observations, lambda *_: None), None)
-        grid = Grid(self._grid.mean, self._grid.variance)
+        grid = Grid(self._grid.mean, self._grid.variance, self._grid.large)
         return object.__new__(type(self))._hold(self.factor.with_more(observations, grid.update), grid)
 
     def on(self, contexts: FloatArray) -> Self:
