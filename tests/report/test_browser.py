@@ -167,7 +167,9 @@ def test_the_dial_shows_what_the_profile_says(chromium: Any, reports: Reports, n
             opened.page.locator(f"#dial-stops .shown dl >> nth={which} >> dd").all_inner_texts() for which in (0, 1)
         )
         expected = (found.bound[i], found.expected[i], found.price[i], found.protection[i])
-        assert [float(number) for number in numbers] == pytest.approx([float(e) for e in expected], rel=1e-3, abs=1e-3)
+        assert [float(number) for number in numbers] == pytest.approx(
+            [float(e) for e in expected], rel=1e-3, abs=1e-3 * max(map(abs, expected))
+        )
         seen.add(tuple(actions))
         assert opened.page.locator("#dial-meaning .shown").inner_text().startswith(f"Radius {radius:.3g}: ")
         places.append(opened.page.evaluate("document.getElementById('dial-mark').getBoundingClientRect().x"))
