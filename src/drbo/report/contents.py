@@ -120,7 +120,7 @@ class Contents:
             return ""
         left = self.opt.under().regret_bound()
         if not math.isfinite(left.value) or left.reachable in self.opt.configuration.objective.range:
-            return "Some other actions are too little known to say how much better they could be."
+            return "Too little is known about some other actions to say how much better they could be."
         word = "guaranteed" if left.claim.proven else "estimated"
         how = "all actions were compared" if left.exhaustive else "found by a search, which may miss better ones"
         better = self.words.better_by(left.value, r.value, "at most")

@@ -441,7 +441,7 @@ def _check_fit(rule: Bootstrap | Calibrated, contexts: Contexts, ambiguity: Ambi
             f"radius={type(rule).__name__}(...) holds less often than it says on these days with {ambiguity!r}: {why}"
         )
         if rule.unfit == "refuse":
-            raise ValueError(f"{text}. With unfit='warn' the rule goes on")
+            raise ValueError(f"{text}. With unfit='warn' the rule only warns")
         warnings.warn(text, UserWarning, stacklevel=2)
 
 
