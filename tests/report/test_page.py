@@ -179,7 +179,7 @@ def test_a_condition_and_a_parameter_of_one_name_are_told_apart() -> None:
 def test_the_page_of_nothing_yet(tmp_path: Path) -> None:
     opt = Optimizer(Box(x=(0.0, 1.0)), [0.0, 1.0], setting=Simulator([1, 1], radius=0.1, pick="uncertain"))
     text = write(opt, tmp_path / "empty.html").read_text(encoding="utf-8")
-    assert "There is nothing to deploy: no outcome has been told yet." in text
+    assert "There is nothing to deploy. No outcome has been told yet." in text
     opt.tell(opt.ask(), 1.0)
     assert "Do not rely on it yet." in page(opt, "one outcome")
 
@@ -239,7 +239,7 @@ def test_a_run_without_a_recommendation_has_a_page() -> None:
     failed = Optimizer([0.5], [0.0, 1.0], setting=Simulator([1, 1], radius=0.1, pick="uncertain"))
     failed.tell(0.5, failed=True, context_index=0)
     failed.tell(0.5, failed=True, context_index=1)
-    assert "There is nothing to deploy: no outcome has been told yet." in page(failed, "x")
+    assert "There is nothing to deploy. No outcome has been told yet." in page(failed, "x")
     general = Optimizer([0.0, 1.0], [0.0, 1.0], setting=General())
     general.tell(0.0, 1.0, context_index=0)
-    assert "reference is missing" in page(general, "x")
+    assert "There is nothing to deploy. Reference is missing" in page(general, "x")

@@ -73,7 +73,7 @@ class Contents:
     def _answers(self) -> dict[str, Any]:
         r, words = self.recommended, self.words
         if r is None:
-            return {"action": {}, "why_not": f"There is nothing to deploy: {self.course.why_not}."}
+            return {"action": {}, "why_not": f"There is nothing to deploy. {as_sentence(self.course.why_not)}"}
         explained = r.explain()
         known = "" if r.given is None else f" where {in_words(r.given)}"
         return {
@@ -257,8 +257,9 @@ class Contents:
         different = len({words(s["action"]) for s in stops})
         deployed = f"{different} different actions would" if different > 1 else "One and the same action would"
         own = ", which may break a limit under the shift" if self.opt.configuration.limits else ""
+        meaning = self._meanings[r.radius].means or "The radius says how far conditions may shift."
         sentence = (
-            f"The radius says how far conditions may shift. This run uses {present:.3g}{_part(present / diameter)}. "
+            f"{meaning} This run uses {present:.3g}{_part(present / diameter)}. "
             f"{deployed} be deployed over the whole dial. Price and protection compare each action with the one "
             f"expected to be best on a usual day{own}. {self._model_alone(r)}"
         )
