@@ -130,7 +130,7 @@ class Bootstrap(LearnedRule):
         return self.block != 1
 
     def check(self, contexts: Contexts, ambiguity: AmbiguitySet) -> None:
-        """Raise for sets that have no such radius, and for pasts for which the radius is too small."""
+        """Raise for sets that have no such radius, and for samples for which the radius is too small."""
         _check_samples(self, contexts, ambiguity)
         _check_fit(self, contexts, ambiguity)
 
