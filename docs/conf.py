@@ -23,6 +23,8 @@ html_theme = "furo"
 html_title = f"drbo {release}"
 exclude_patterns = ["stories/*.txt"]
 html_show_sphinx = False
+html_static_path = ["_static"]
+html_css_files = ["phone.css"]
 templates_path = ["_templates"]
 html_sidebars = {
     "**": [

@@ -163,7 +163,7 @@ def write_atomically(path: Path, text: str) -> None:
 
 
 def _replace(name: Path, target: Path) -> None:
-    """Put a file in the place of another one; on Windows, wait while another program has that open."""
+    """Replace a file by another one; on Windows, wait while another program has that open."""
     end = time.monotonic() + (PATIENCE if sys.platform == "win32" else 0.0)
     while True:
         try:

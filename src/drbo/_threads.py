@@ -1,8 +1,8 @@
 """A process-wide limit on the number of threads of linear algebra.
 
-On matrices of a few hundred rows, the threads of a BLAS library mostly wait for one another, and they wait busily. An
-optimizer on a grid took three times the CPU time with two threads, on a machine with other work to do. Results with two
-threads are also rounded differently. So optimizer methods that need a posterior run inside `one_thread()`, and so do
+On matrices of a few hundred rows, the threads of a BLAS library mostly busy-wait for one another. An optimizer on a
+grid took three times the CPU time with two threads, on a machine with other work to do. Results with two threads are
+also rounded differently. So optimizer methods that need a posterior run inside `one_thread()`, and so do
 fits, the compression of samples and the factors of kernel matrices, which have other callers, too.
 
 Overlapping uses, also from several threads, share the limit: the first one sets it and the last one lifts it. Two

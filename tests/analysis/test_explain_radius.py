@@ -241,7 +241,7 @@ def test_an_intersection_is_told_by_its_ball_as_far_as_the_bounds_let_it() -> No
     assert wide.shifts[0].amount == pytest.approx(free, rel=1e-6)
     told = drbo.explain_radius(0.3, OUTDOOR, drbo.Intersection(MMD(), drbo.Moments(outdoor=0.5)))
     assert told.shifts[0].amount == pytest.approx(0.5, rel=1e-6)
-    assert "The bounds stand as stated" in str(told)
+    assert "The bounds hold as stated" in str(told)
 
 
 def test_scenarios_are_told_round_the_reference() -> None:

@@ -324,7 +324,7 @@ def test_ranges_that_differ_need_a_scale() -> None:
 def test_a_file_without_the_scale_goes_on_with_a_warning() -> None:
     points = np.array([[0.0, 0.0], [1.0, 30.0]])
     read = drbo.knowledge.from_json(drbo.knowledge.to_json(drbo.Wasserstein()))
-    with pytest.warns(UserWarning, match="The file goes on without one, as before"):
+    with pytest.warns(UserWarning, match="The loaded run continues without a scale, as before"):
         opt = drbo.Optimizer([0.0, 1.0], points, ambiguity=read, setting=drbo.Simulator([1, 1], radius=0.1))
     placed: Any = opt.configuration.placed
     assert placed.cost[0, 1] == pytest.approx(np.hypot(1.0, 30.0))

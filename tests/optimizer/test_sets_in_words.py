@@ -22,7 +22,7 @@ SETS: dict[str, tuple[Any, str]] = {
         Shares(old=(0.2, 0.5)),
         "whose share of old is from 20.0% to 50.0%, with the reference's proportions inside each group",
     ),
-    "AnyOf": (AnyOf([COLD]), "that is the reference itself, or so with the scenario in place of the reference"),
+    "AnyOf": (AnyOf([COLD]), "that is the reference itself, or the same with the scenario in place of the reference"),
     "Intersection": (
         Intersection(MMD(), Moments(outdoor=2.0)),
         "within a maximum mean discrepancy (MMD) of 0.2 of the reference and whose mean outdoor is within 2 of the",
@@ -114,7 +114,7 @@ GROUPS = ["young", "middle", "old"]
     [
         (drbo.Expectation(), "the reference itself"),
         (drbo.KL(), "every distribution on the contexts that the reference shows"),
-        (AnyOf([[1, 0, 0]]), "the reference itself, or so with the scenario in place of the reference"),
+        (AnyOf([[1, 0, 0]]), "the reference itself, or the same with the scenario in place of the reference"),
         (AnyOf([[1, 0, 0]], within=MMD()), "every distribution on the contexts"),
         (Shares(old=(0.1, 0.3)), "every mixture of the groups"),
         (

@@ -47,5 +47,8 @@ def test_the_closest_action_where_none_is_known_to_meet_the_limits(tmp_path: Pat
     part = contents.limits()
     assert part is not None
     assert "not known to hold" in part["sentence"]
-    assert "no action is known to meet all limits" in opt.report(tmp_path / "page.html").read_text()
+    assert (
+        "There is nothing to deploy. No action is known to meet all limits"
+        in opt.report(tmp_path / "page.html").read_text()
+    )
     assert Contents(filled(make(limits=None), 0)).limits() is None

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from drbo import GP, RBF, Box, General, Optimizer, Perturbation, Product, Simulator, TheoreticalBeta
+from drbo import GP, RBF, Box, General, Optimizer, Perturbation, Product, Samples, Simulator, TheoreticalBeta
 from drbo.report import write
 from drbo.report.contents import Contents
 from drbo.report.marks import Figure
@@ -88,6 +88,17 @@ def test_every_kind_of_run_has_a_page(name: str, tmp_path: Path) -> None:
         assert [stop[key] for stop in dial["stops"]] == pytest.approx(getattr(found, key).tolist(), rel=1e-6, abs=1e-9)
 
 
+@pytest.mark.slow
+def test_500_evaluations_in_six_dimensions_take_less_than_a_megabyte(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    names, past = "abcd", {"outdoor": rng.normal(5.0, 6.0, 60), "load": rng.uniform(0.2, 0.8, 60)}
+    opt = Optimizer(Box(dict.fromkeys(names, (0.0, 1.0))), Samples(past), setting=Simulator(radius=0.1))
+    for x in rng.uniform(size=(500, 6)):
+        context = {"outdoor": 10.0 * x[4], "load": x[5]}
+        opt.tell(dict(zip(names, x, strict=False)), float(np.sin(3.0 * x).sum()), context=context)
+    assert write(opt, tmp_path / "run.html").stat().st_size <= 1e6
+
+
 def test_a_browser_runs_the_script_of_the_page_alone() -> None:
     text = page(grid(), "x")
     (script,) = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
@@ -147,8 +158,10 @@ def test_progress_ends_at_the_bound_of_now() -> None:
         opt.tell({"x": x}, {"a": x, "b": 1.0 - x})
     marks = marks_of(Contents(opt).progress()["figure"])
     assert marks["outcome"].x == [1, 2, 3, 4, 5, 6]
-    assert marks["its bound"].x == [2, 4, 6]
-    assert marks["its bound"].y[-1] == pytest.approx(opt.recommend().trust.guess, rel=1e-6)
+    assert marks["bound of the recommended action under the shift"].x == [2, 4, 6]
+    assert marks["bound of the recommended action under the shift"].y[-1] == pytest.approx(
+        opt.recommend().trust.guess, rel=1e-6
+    )
 
 
 def test_a_condition_and_a_parameter_of_one_name_are_told_apart() -> None:
@@ -166,7 +179,7 @@ def test_a_condition_and_a_parameter_of_one_name_are_told_apart() -> None:
 def test_the_page_of_nothing_yet(tmp_path: Path) -> None:
     opt = Optimizer(Box(x=(0.0, 1.0)), [0.0, 1.0], setting=Simulator([1, 1], radius=0.1, pick="uncertain"))
     text = write(opt, tmp_path / "empty.html").read_text(encoding="utf-8")
-    assert "There is nothing to deploy: no outcome has been told yet." in text
+    assert "There is nothing to deploy. No outcome has been told yet." in text
     opt.tell(opt.ask(), 1.0)
     assert "Do not rely on it yet." in page(opt, "one outcome")
 
@@ -226,7 +239,7 @@ def test_a_run_without_a_recommendation_has_a_page() -> None:
     failed = Optimizer([0.5], [0.0, 1.0], setting=Simulator([1, 1], radius=0.1, pick="uncertain"))
     failed.tell(0.5, failed=True, context_index=0)
     failed.tell(0.5, failed=True, context_index=1)
-    assert "There is nothing to deploy: no outcome has been told yet." in page(failed, "x")
+    assert "There is nothing to deploy. No outcome has been told yet." in page(failed, "x")
     general = Optimizer([0.0, 1.0], [0.0, 1.0], setting=General())
     general.tell(0.0, 1.0, context_index=0)
-    assert "reference is missing" in page(general, "x")
+    assert "There is nothing to deploy. Reference is missing" in page(general, "x")

@@ -43,14 +43,15 @@ def test_progress() -> None:
     opt.ask(2)
     shown = lines(drawn(opt.plot.progress()))
     assert shown.keys() == {
-        "outcome", "optimistic bound of the recommended action", "its bound", "failed", "pending: no outcome yet",
+        "outcome", "bound of the recommended action under the shift", "its optimistic bound", "failed",
+        "pending: no outcome yet",
     }  # fmt: skip
     np.testing.assert_array_equal(shown["outcome"].get_ydata(), [0.0, 1.0, 2.0, np.nan, 4.0])
     assert shown["failed"].get_xdata().tolist() == [4.0]
     assert shown["pending: no outcome yet"].get_xdata().tolist() == [6.0, 7.0]
     bounds = opt.under().narrowing(opt.recommend().action)
-    np.testing.assert_array_equal(shown["its bound"].get_ydata(), bounds.bound)
-    np.testing.assert_array_equal(shown["optimistic bound of the recommended action"].get_ydata(), bounds.optimistic)
+    np.testing.assert_array_equal(shown["bound of the recommended action under the shift"].get_ydata(), bounds.bound)
+    np.testing.assert_array_equal(shown["its optimistic bound"].get_ydata(), bounds.optimistic)
 
 
 def test_all_failed() -> None:

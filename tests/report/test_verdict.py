@@ -95,10 +95,10 @@ def test_surprises_by_chance_are_those_of_the_binomial() -> None:
 
 
 def test_costs_are_lower_and_rewards_are_higher() -> None:
-    assert WORDS.better_by(3.0) == "lower by 3 EUR"
-    assert WORDS.better_by(-3.0) == "higher by 3 EUR"
-    assert WORDS.better_by(3.0, "at most") == "lower by at most 3 EUR"
-    assert replace(WORDS, maximize=True).better_by(3.0) == "higher by 3 EUR"
+    assert WORDS.better_by(3.0, 10.0) == "lower by 3 EUR"
+    assert WORDS.better_by(-3.0, 10.0) == "higher by 3 EUR"
+    assert WORDS.better_by(3.0, 10.0, "at most") == "lower by at most 3 EUR"
+    assert replace(WORDS, maximize=True).better_by(3.0, 10.0) == "higher by 3 EUR"
     assert WORDS.axis == "cost (EUR)"
 
 
@@ -106,6 +106,8 @@ def test_a_loss_that_is_a_gain_says_so() -> None:
     assert WORDS.change(2.0, 10.0, "gained") == "2 EUR"
     assert WORDS.change(-2.0, 10.0, "gained") == "none: 2 EUR gained"
     assert WORDS.change(-1e-6, 10.0, "gained") == "0 EUR"
+    assert WORDS.change(0.12345, 10.0, "gained") == "0.12 EUR"  # 10.00
+    assert WORDS.better_by(1e-6, 10.0) == "the same"
 
 
 def test_the_first_screen_speaks_of_the_users_units() -> None:

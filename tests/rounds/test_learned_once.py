@@ -112,7 +112,7 @@ def test_a_box_without_samples_has_no_past() -> None:
 
 def test_a_file_with_a_rule_without_a_past_goes_on_with_a_warning() -> None:
     read = drbo.knowledge.from_json(drbo.knowledge.to_json(drbo.Simulator([0.5, 0.5], radius=Decaying(1.0))))
-    with pytest.warns(UserWarning, match="The file goes on as before"):
+    with pytest.warns(UserWarning, match="The loaded run continues as before"):
         drbo.Optimizer([0.0, 1.0], [0.0, 1.0], setting=read)
 
 

@@ -34,7 +34,7 @@ REFUSED: list[tuple[Any, str]] = [
     ([AtMostActive("a", "p", count=1)], "numbers that can be zero, and 'p' is Real"),
     ([broken], r"constraints\[0\], the function broken, raised KeyError: 'q' for \{'a': "),
     ([lambda _: 1], r"constraints\[0\], the function .* must return True or False, got 1"),
-    ([lambda _: False], r"too little: 0 of 20,480 actions tried satisfy the function"),
+    ([lambda _: False], r"too few actions: 0 of 20,480 actions tried satisfy the function"),
     ([3], r"constraints\[0\] must be a Total, .* got 3"),
     ((0.0, 1.0), r"constraints\[0\] must be a Total, .*Box\(\{'constraints': \.\.\.\}\)"),
     ("total", "constraints must be a list"),

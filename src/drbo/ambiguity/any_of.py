@@ -146,22 +146,22 @@ class PlacedAnyOf(PlacedSet):
     def __init__(self, inner: PlacedSet, weights: FloatArray, own: float | None) -> None:
         self.inner, self.weights = inner, weights
         self.n_contexts = weights.shape[1]
-        around = f"round the reference and round each of {len(weights)} scenario(s)"
-        means = f"The radius is that of the set {around}; what follows is told round the reference."
+        around = f"around the reference and around each of {len(weights)} scenario(s)"
+        means = f"The radius is that of the set {around}; what follows is for the set around the reference."
         self.growth = replace(inner.growth, own=own, from_reference=False, convex=False, means=means)
 
     def __repr__(self) -> str:
         return f"AnyOf({len(self.weights)} scenario(s), within={self.inner!r})"
 
     def words(self, radius: float) -> str:
-        return f"{self.inner.words(radius)}, or so with {self._which} in place of the reference"
+        return f"{self.inner.words(radius)}, or the same with {self._which} in place of the reference"
 
     @property
     def everything(self) -> str:
         every = self.inner.everything
         if every == super().everything:
             return every
-        return f"{every}, or so with {self._which} in place of the reference"
+        return f"{every}, or the same with {self._which} in place of the reference"
 
     @property
     def _which(self) -> str:

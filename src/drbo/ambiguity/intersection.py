@@ -66,7 +66,7 @@ class PlacedIntersection(PlacedSet):
     def __init__(self, inner: PlacedSet, limits: tuple[PlacedLinear[Any], ...]) -> None:
         self.inner, self.limits = inner, limits
         self.n_contexts = limits[0].n_contexts
-        means = "The radius is that of the ball. The bounds stand as stated, and a shift that breaks one is outside."
+        means = "The radius is that of the ball. The bounds hold as stated, and a shift that breaks one is outside."
         self.growth = replace(inner.growth, means=means)
 
     def __repr__(self) -> str:

@@ -143,7 +143,7 @@ class PlacedShares(PlacedLinear["Shares"]):
 class Shares(Linear):
     """All distributions in which the shares of given groups lie between given bounds.
 
-    `Shares(old=(0.2, 0.5))`: "the share of old is from 20 to 50 %". If several columns have labels, `Shares(age={"old":
+    `Shares(old=(0.2, 0.5))`: "the share of old is from 20 to 50%". If several columns have labels, `Shares(age={"old":
     (0.2, 0.5)}, region={"north": 0.4})` names the columns; one number is a known share.
 
     Only the shares of the groups change. Inside each group, and outside of all groups, contexts keep the relative

@@ -312,7 +312,7 @@ class Wasserstein(AmbiguitySet):
         """Raise; warn for the set of a file, which an older version may have accepted."""
         if not self._read:
             raise ValueError(why)
-        warnings.warn(f"{why}. The file goes on without one, as before", UserWarning, stacklevel=2)
+        warnings.warn(f"{why}. The loaded run continues without a scale, as before", UserWarning, stacklevel=2)
 
     @classmethod
     def from_arguments(cls, **arguments: Any) -> Self:

@@ -43,7 +43,7 @@ class RadiusBacktest:
     rules : k names of rules
     origins : (m,) the number of contexts that were known at each origin
     horizon : (m,) the number of contexts that followed
-    distances : (m,) the distance of the contexts that followed from the reference
+    distances : (m,) the distance between the next contexts and the reference
     radii : (k, m) the radius of each rule; nan where a rule has no answer yet
     losses : (k,) the loss of the optimizer's bound at the median radius against radius 0; nan without an optimizer
     years : the years that the whole past covers; None if its times are not known
@@ -228,7 +228,7 @@ def _reaches_end(samples: Samples, origin: int, horizon: str) -> bool:
 
 
 def _distance(past: Samples, following: Samples, ambiguity: AmbiguitySet) -> float:
-    """Return the distance of the contexts that followed from the reference of the past, as an optimizer measures it.
+    """Return the distance between the next contexts and the reference of the past, as an optimizer measures it.
 
     A label that the past does not have is infinitely far away.
     """

@@ -1,7 +1,7 @@
 """Worst-case probabilities of events, and worst-case quantiles.
 
-Bounds hold in all contexts at once. The bounds of Lemma 1 do without a change. Other bounds are widened for the number
-of contexts (`drbo.models.bounds.simultaneous`), and of actions if a statement is about several of them.
+The bounds must hold in all contexts at once. Those of Lemma 1 do so as they are. Other bounds are widened for the
+number of contexts (`drbo.models.bounds.simultaneous`), and of actions if a statement is about several of them.
 """
 
 from __future__ import annotations

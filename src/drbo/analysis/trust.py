@@ -12,7 +12,7 @@ from typing import Any, Literal
 from scipy.special import bdtrc, ndtr
 
 from drbo.knowledge.ahead import FAR, FIRST, Ahead
-from drbo.knowledge.explanation import readable, wrapped
+from drbo.knowledge.explanation import named, readable, wrapped
 from drbo.knowledge.snapshot import Snapshot
 from drbo.rounds.checked import Gap
 
@@ -37,8 +37,8 @@ class Check:
     key: Any = None
 
     def __str__(self) -> str:
-        where = readable(self.context)
-        return f"{readable(self.action)} in {where if self.key is None else f'{readable(self.key)} ({where})'}"
+        where = named("context", self.context)
+        return f"{named('action', self.action)} in {where if self.key is None else f'{readable(self.key)} ({where})'}"
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,14 @@
 """An alarm for contexts that have left the set.
 
 Null hypothesis: each context, given those before it, is drawn from some distribution of the set, which may change every
-time. A gambler bets against it. Before context t arrives, he names a function h_t of the earlier contexts whose mean is
-at most U_t under every distribution of the set:
+time. A gambler bets against it. Before context t arrives, the gambler names a function h_t of the earlier contexts
+whose mean is at most U_t under every distribution of the set:
 
     wealth_t = wealth_{t-1} (1 + stake (h_t(c_t) - U_t) / (U_t - least h_t)),   0 < stake < 1
 
 Under the hypothesis, no gambler's wealth grows in expectation. So it ever exceeds 1 / alpha with probability at most
-alpha (Ville's inequality): the alarm may be checked after every context, without end. Many gamblers share the wealth.
-They have different stakes and start at different times, so late changes are also found.
+alpha (Ville's inequality): the alarm may be checked after every context, as often as you like. Many gamblers share
+the wealth. They have different stakes and start at different times, so late changes are also found.
 
 On a finite set of contexts U_t comes from the certified worst case, for any set. Elsewhere it comes from
 `SupportsWitness`: the MMD's witness function, or a function of slope 1 for Wasserstein.

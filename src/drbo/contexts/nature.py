@@ -325,7 +325,7 @@ class FiniteContexts(Contexts):
         if self._last is not None and self._last[0] is reference:
             return self._last[1]
         if isinstance(reference, Samples):
-            raise TypeError("reference must be weights, one per context: these are a finite set")
+            raise TypeError("reference must be weights, one per context: the contexts are a finite set")
         weights = self.space.weights_of("reference", reference)
         made = self._weighted(weights, NOTHING_SEEN)
         if isinstance(reference, np.ndarray) and not reference.flags.writeable:  # immutable

@@ -268,7 +268,7 @@ def _digest(problem: Problem) -> str:
 
 
 def _source(method: Method | Own) -> str:
-    """Return a digest of the source of a method of one's own, and of its fields if it is a dataclass."""
+    """Return a digest of the source of a user's method, and of its fields if it is a dataclass."""
     made = method.made if isinstance(method, Own) else getattr(method.policy, "policy", method.policy)
     written = made if inspect.isfunction(made) or inspect.isclass(made) else type(made)
     try:

@@ -38,7 +38,7 @@ SCALES = (0.5, 1.0, 2.0)
 
 @dataclass(frozen=True)
 class RandomWidth(ActionFirst):
-    """Optimism with a width drawn anew in every round (RRGP-UCB); `n_points` is actions times contexts."""
+    """Optimism with a width redrawn in every round (RRGP-UCB); `n_points` is actions times contexts."""
 
     n_points: int = 1
 

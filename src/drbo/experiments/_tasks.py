@@ -105,7 +105,7 @@ def constraint(problem: Problem, aim: Goal) -> drbo.Chance:
     In every distribution of the set around the problem's reference, f exceeds a threshold with a probability of at
     least `PROBABILITY`. A share `FEASIBLE` of the actions, and at least one, is feasible. Sort the actions by the
     largest value that each reaches with that probability: the threshold is midway between the last feasible action and
-    the next. Actions with equal values are feasible together.
+    the next. Of actions with equal values, all are feasible or none.
     """
     reached = np.sort(reached_values(problem, aim, PROBABILITY))[::-1]
     gaps = -np.diff(reached, append=reached[-1] - 2.0 * problem.noise)

@@ -136,7 +136,7 @@ class Forecaster:
         return Ahead(numbers, errors, verified, checks, self._corrected)
 
     def _note(self, fact: Fact) -> None:
-        """Note a result with the fit before it; a correction makes all predictions anew."""
+        """Note a result with the fit before it; a correction makes all predictions again."""
         if isinstance(fact, Asked):
             self._fit = fact.fits.get(self._name, self._fit)
             self._verifying.update(p.number for p in fact.proposals if p.reason == "verify")

@@ -217,9 +217,7 @@ class Explanation:
         """Return the most informative evaluation as text; nothing if there is none."""
         if self.evaluation is None:
             return []
-        context = self.evaluation.context
-        there = readable(context) if isinstance(context, dict) else f"context {readable(context)}"
-        where = f"the most informative next evaluation of this action is in {there}"
+        where = f"the most informative next evaluation of this action is in {named('context', self.evaluation.context)}"
         if math.isfinite(self.value) and f"{self.evaluation.value:.4g}" != f"{self.value:.4g}":
             where += f": if its outcome is as expected, the bound moves from {self.value:.4g} to "
             where += in_unit(self.evaluation.value, self.unit)
@@ -238,6 +236,11 @@ def summary(
         total = shares.setdefault(value, [0.0, 0.0])
         total[0], total[1] = total[0] + both[0], total[1] + both[1]
     return LabelColumn(name, tuple(shares), *(tuple(total[i] for total in shares.values()) for i in (0, 1)))
+
+
+def named(kind: str, value: Any) -> str:
+    """Return an action or a context as text; a value without names begins with its kind: "context old"."""
+    return readable(value) if isinstance(value, dict) else f"{kind} {readable(value)}"
 
 
 def readable(value: Any) -> str:

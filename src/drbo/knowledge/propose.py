@@ -145,7 +145,7 @@ def _taken(state: State, under_way: Sequence[Iterate], posterior: Posterior, cha
 def _new(policy: Policy, round_: Round, beliefs: RoundBeliefs, choice: Choice) -> Choice:
     """Return the choice or, if it repeats an evaluation, another one.
 
-    If nature picks contexts, evaluations may be days of production: then the other action must possibly be better.
+    If nature picks contexts, an evaluation may be a day of production. So the other action must be possibly better.
     """
     repeated: list[Point] = []
     found = choice

@@ -235,7 +235,7 @@ def _check_alike(path: Path, theirs: dict[str, Any], ours: dict[str, Any]) -> No
     if differ:
         raise RefusedError(
             f"{printable(path)} was saved by an optimizer that differs in {listed(differ)}: make the optimizer as it "
-            "was made then, go on from the file with Optimizer.load, or save under another name"
+            "was made then, continue from the file with Optimizer.load, or save under another name"
         )
 
 

@@ -56,7 +56,7 @@ class TheoreticalBeta:
     the simulator setting (Theorem 5), 2 for the general setting (Theorem 2), 3 for the data-driven setting (Corollary
     4). The setting provides this number.
 
-    The width is safe and large. In 60 runs on functions of norm 2 every certificate was at least 0.28 from the truth;
+    The width is safe and large. In 60 runs on functions of norm 2 every bound was at least 0.28 from the truth;
     with beta = 2 the average distance was 0.03 to 0.23 (docs/reproduction.md).
 
     Parameters

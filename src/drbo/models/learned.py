@@ -127,7 +127,7 @@ class LearnedGP:
     learns: ClassVar[bool] = True
     """Whether anything is learned from the outcomes: always the offset and the scale."""
     bound_width: ClassVar[float] = 3.0
-    """The least default width of a certificate, chosen by measured coverage (docs/evidence.md)."""
+    """The least default width of a stated bound, chosen by measured coverage (docs/evidence.md)."""
 
     family: RBF | Matern = Matern(nu=2.5)  # noqa: RUF009 (frozen)
     noise: float | None = None

@@ -16,8 +16,8 @@ So everything that an exact posterior can do is done by the same code, and furth
 exact posterior of some of the outcomes, those nearest to it: Var(f | y_S) >= Var(f | y) for any subset S, which depends
 on inputs and hyper-parameters alone. Ties, as with few different actions, are broken so that contexts are covered.
 
-A posterior with more outcomes has the same bits whether it was extended or made anew: the first observations, whose
-number is a multiple of `REBUILT`, form the pseudo-data, and the others come on top.
+A posterior with more outcomes has the same bits whether it was extended or made from scratch. The first observations,
+whose number is a multiple of `REBUILT`, form the pseudo-data, and the others come on top.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ NEAREST_OF_CURVE = 600
 NEIGHBOURS = 500
 """Number of outcomes nearest to an inducing point that predictions close to it rest on."""
 REBUILT = 256
-"""The pseudo-data are made anew when the number of observations reaches a multiple of this."""
+"""The pseudo-data are recomputed when the number of observations reaches a multiple of this."""
 REBASED = 64
 """The same for the part of an exact posterior that is put together in one go, from `REBUILT` observations on."""
 KEPT = 4

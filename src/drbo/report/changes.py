@@ -7,6 +7,7 @@ from typing import Any
 
 from drbo import Optimizer
 from drbo.report.contents import Contents
+from drbo.report.phrases import rounded
 from drbo.spaces.space import row, text, words
 
 _SHOWN = 200
@@ -24,7 +25,7 @@ def changes(now: Contents, before: Contents) -> dict[str, Any]:
     pairs = {name: (before.deploy().get(key), now.deploy().get(key)) for name, key in _ROWS.items()}
     rows += [(name, *(text(value) if value else "none" for value in pair)) for name, pair in pairs.items()]
     lights = [one.deploy().get("verdict") for one in (before, now)]
-    rows.append(("verdict", *("none" if one is None else f"{one.light.name.lower()}: {one}" for one in lights)))
+    rows.append(("verdict", *("none" if one is None else f"{one.light.name.capitalize()}. {one}" for one in lights)))
     return {"paragraphs": said, "rows": rows}
 
 
@@ -113,5 +114,5 @@ def _largest_change(now: Contents, before: Contents) -> list[str]:
     name = max(changes, key=lambda one: changes[one], default=None)
     if name is None or changes[name] == 0.0:
         return []
-    here, there = (now.words.amount(value) for value in parts[name])
+    here, there = (now.words.amount(rounded(value, new.value)) for value in parts[name])
     return [f"The largest difference is {name}: {here} in this run and {there} in the other."]

@@ -35,7 +35,7 @@ from drbo.report.marks import (
     Strip,
     percent,
 )
-from drbo.report.phrases import Wording, shift_in_words
+from drbo.report.phrases import Wording, rounded, shift_in_words
 from drbo.report.plots import SHARES, bounds_over_time, course
 from drbo.report.scales import Labels, Percentages, Whole
 from drbo.report.surface import box_of
@@ -73,7 +73,7 @@ class Contents:
     def _answers(self) -> dict[str, Any]:
         r, words = self.recommended, self.words
         if r is None:
-            return {"action": {}, "why_not": f"There is nothing to deploy: {self.course.why_not}."}
+            return {"action": {}, "why_not": f"There is nothing to deploy. {as_sentence(self.course.why_not)}"}
         explained = r.explain()
         known = "" if r.given is None else f" where {in_words(r.given)}"
         return {
@@ -88,7 +88,7 @@ class Contents:
             "sentence": as_sentence(f"{r.statement} on average in every distribution {r.set_words}"),
             "trust": "" if r.claim.proven else as_sentence(str(r.trust)),
             "text": str(r),
-            "reach": self._reach(),
+            "reach": self._reach(r),
         }
 
     @cached_property
@@ -114,16 +114,16 @@ class Contents:
         outcomes = self.course.outcomes[self.rows].tolist()
         return verdict(r, outcomes, len(space.columns) + len(nature.columns), self.words)
 
-    def _reach(self) -> str:
+    def _reach(self, r: Recommendation) -> str:
         """Return the bound on the distance from the best action, as text; empty for a large run on a box."""
         if self.large:
             return ""
         left = self.opt.under().regret_bound()
         if not math.isfinite(left.value) or left.reachable in self.opt.configuration.objective.range:
-            return "Some other actions are too little known to say how much better they could be."
+            return "Too little is known about some other actions to say how much better they could be."
         word = "guaranteed" if left.claim.proven else "estimated"
         how = "all actions were compared" if left.exhaustive else "found by a search, which may miss better ones"
-        better = self.words.better_by(left.value, "at most")
+        better = self.words.better_by(left.value, r.value, "at most")
         return f"In the worst case, another action's {self.words.name} may still be {better} ({word}, {how})."
 
     # --- 2: progress ------------------------------------------------------------------------------------------------
@@ -143,14 +143,14 @@ class Contents:
             at, bound, optimistic = run.at.tolist(), run.bound.tolist(), run.optimistic.tolist()
             marks += [
                 Band(at, bound, optimistic, BLUE),
-                Line(at, optimistic, "optimistic bound of the recommended action", ORANGE, "dot"),
-                Line(at, bound, "its bound", BLUE),
+                Line(at, bound, "bound of the recommended action under the shift", BLUE),
+                Line(at, optimistic, "its optimistic bound", ORANGE, "dot"),
             ]
             first, now = (sorted((bound[i], optimistic[i])) for i in (0, -1))
             sentence += (
-                f" The bounds of the model alone for the {words.name} of the recommended action in its worst case were "
-                f"{first[0]:.4g} and {first[1]:.4g} after the first evaluation. Now they are {now[0]:.4g} and "
-                f"{words.amount(now[1])}."
+                f" Under the shift, the model alone puts the {words.name} of the recommended action between "
+                f"{now[0]:.4g} and {words.amount(now[1])}. After the first evaluation, it was between "
+                f"{first[0]:.4g} and {words.amount(first[1])}."
             )
         if failed:
             marks.append(Strip(failed, "failed", RED, "cross", rows=np.flatnonzero(run.failures).tolist()))
@@ -241,6 +241,7 @@ class Contents:
         radii = [stop["radius"] for stop in stops]
         if present not in radii:
             return None
+        _, _, unit = r.set_words.partition(", in ")
         marks = [
             Line(radii, [s["expected"] for s in stops], "expected on a usual day", GREEN),
             Line(radii, [s["bound"] for s in stops], "model's bound under a shift", BLUE),
@@ -248,14 +249,19 @@ class Contents:
             Rule(present, "radius of the dial", GREY, id="dial-mark"),
         ]
         alt = "bound and expectation of the deployed action by radius"
-        drawn = Figure(marks, Axis("radius", pad=0.02), Axis(self.words.axis), alt, "half")
+        drawn = Figure(
+            marks, Axis(f"radius, in {unit}" if unit else "radius", pad=0.02), Axis(self.words.axis), alt, "half"
+        )
         for stop, at in zip(stops, drawn.scales()[0].at(radii).tolist(), strict=True):
             stop["at"] = percent(at)
         different = len({words(s["action"]) for s in stops})
         deployed = f"{different} different actions would" if different > 1 else "One and the same action would"
+        own = ", which may break a limit under the shift" if self.opt.configuration.limits else ""
+        meaning = self._meanings[r.radius].means or "The radius says how far conditions may shift."
         sentence = (
-            f"The radius says how far conditions may shift. This run uses {present:.3g}{_part(present / diameter)}. "
-            f"{deployed} be deployed over the whole dial. {self._model_alone(r)}"
+            f"{meaning} This run uses {present:.3g}{_part(present / diameter)}. "
+            f"{deployed} be deployed over the whole dial. Price and protection compare each action with the one "
+            f"expected to be best on a usual day{own}. {self._model_alone(r)}"
         )
         mine = next(stop for stop in stops if stop["present"])["action"]
         if words(mine) != words(row(r.action, "action")):
@@ -304,14 +310,18 @@ class Contents:
             both = [("reference", reference), ("worst case", worst)]
             figures.append(plane(names, [columns[name] for name in names], both))
         explained = r.explain()
+
+        def part(value: float) -> str:
+            return self.words.amount(rounded(value, explained.expected))
+
         sentence = (
             "The reference is what a usual day looks like: how often each condition occurs. "
             f"On a usual day the {self.words.name} is expected to be {self.words.amount(explained.expected)}. A shift "
-            f"of the conditions may cost {self.words.amount(explained.shift)}. The model's own uncertainty may cost "
-            f"{self.words.amount(explained.ignorance)} more."
+            f"of the conditions may cost {part(explained.shift)}. The model's own uncertainty may cost "
+            f"{part(explained.ignorance)} more."
         )
         if explained.untried > 1e-3 * abs(explained.expected - explained.value):
-            sentence += f" Untried conditions may cost {self.words.amount(explained.untried)} more."
+            sentence += f" Untried conditions may cost {part(explained.untried)} more."
         return {"sentence": sentence, "figures": figures, "text": "\n".join(explained.conditions())}
 
     # --- 5: the baseline, and leave-one-out predictions -------------------------------------------------------------
@@ -322,12 +332,12 @@ class Contents:
         if r is None or today is None or not supports(self.opt.posterior, SupportsCovariance):
             return None
         found = self.opt.under().compare(r.action)
-        own = self.words
-        worst = own.better_by(found.worst, "at least" if found.worst >= 0.0 else "at most")
+        own, usual = self.words, r.explain().expected
+        worst = own.better_by(found.worst, usual, "at least" if found.worst >= 0.0 else "at most")
         sentence = (
             f"Today's action is {words(row(today, 'action'))}. On a usual day the recommended action's {own.name} is "
-            f"expected to be {own.better_by(found.expected)}. In the shift that favours today's action most, the "
-            f"{own.name} of the recommended action is {worst}"
+            f"expected to be {own.better_by(found.expected, usual)}. In the shift that favours today's action most, "
+            f"the {own.name} of the recommended action is {worst}"
             f"{'' if found.complete else ', among the conditions that were compared'}."
         )
         if found.untried:
@@ -341,7 +351,7 @@ class Contents:
             "on a usual day, at best": found.upper,
             "under the least favourable shift": found.worst,
         }
-        return {"sentence": sentence, "rows": {name: own.better_by(value) for name, value in rows.items()}}
+        return {"sentence": sentence, "rows": {name: own.better_by(value, usual) for name, value in rows.items()}}
 
     def trust(self) -> dict[str, Any] | None:
         """Return every outcome and its prediction from the others; None with fewer than three outcomes."""
@@ -355,8 +365,8 @@ class Contents:
         low, high = (np.clip(found.mean + side * found.width * found.std, least, most) for side in (-1.0, 1.0))
         own = np.array(self.rows)[found.rows] if len(self.rows) == found.told else None
         ends = [float(found.outcome.min()), float(found.outcome.max())]
-        marks: list[Mark] = [Line(ends, ends, "equal", GREY, "dash", 1.0)]
-        for chosen, name, color in ((inside, "within its bounds", BLUE), (~inside, "outside", RED)):
+        marks: list[Mark] = [Line(ends, ends, "predicted exactly", GREY, "dash", 1.0)]
+        for chosen, name, color in ((inside, "within the bounds of its prediction", BLUE), (~inside, "outside", RED)):
             if chosen.any():
                 x, y, below, above = (part[chosen].tolist() for part in (found.outcome, found.mean, low, high))
                 rows = () if own is None else own[chosen].tolist()
@@ -370,7 +380,7 @@ class Contents:
         )
         r = self.recommended
         tested = "" if r is None else as_sentence(str(came_true(r)))
-        return {"sentence": f"{tested} In the picture {found}.".strip(), "figure": drawn}
+        return {"sentence": f"{tested} In the picture, {found}.".strip(), "figure": drawn}
 
     # --- 6: the model -----------------------------------------------------------------------------------------------
 
@@ -403,7 +413,9 @@ class Contents:
                 f"What matters most is {order[-1]}: {most}. Bars show this share (the total effect) for each parameter "
                 "and condition."
             )
-        advice = r.explain().advice()
+        advice = [as_sentence(one) for one in r.explain().advice()]
+        if r.trust.verdict == "extrapolated" and not r.claim.proven:
+            advice.insert(0, f"First check the worst case: evaluate {r.check}.")
         alt = "share of the variation of f by parameter and condition"
         across = Axis("share of the variation", Percentages)
         drawn = Figure([bars], across, Axis("", Labels), alt, height=90 + 34 * len(order)) if order else None

@@ -269,7 +269,9 @@ class Cells(Mark):
     x: Sequence[Any]
     y: Sequence[Any]
     z: FloatArray
-    name = ""  # not in the legend
+    name: str = ""
+    color: str = LITTLE_TO_MUCH[-1]
+    dash, symbol = "", "bar"
 
     def _ends(self) -> Numbers:
         return Numbers.over(self.z[~np.isnan(self.z)].tolist(), 0.0)

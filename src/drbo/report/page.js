@@ -139,13 +139,15 @@ function cells(mark, axes) {
   const { z, columns, low, high } = mark.dataset, image = mark.querySelector("image");
   const [left, top, width, height] = ["x", "y", "width", "height"].map((name) => share(image, name));
   const across = Number(columns), up = z.length / 2 / across, found = [];
+  const expected = mark.dataset.name.replace("colour: expected ", "");
   for (let i = 0; i < up; i += 1) {
     for (let j = 0; j < across; j += 1) {
       const digits = z.slice(2 * (i * across + j), 2 * (i * across + j) + 2);
       if (digits === "--") continue; // not possible
       const value = Number(low) + (parseInt(digits, 36) / 1295) * (high - low);
       const place = [left + ((j + 0.5) / across) * width, 1 - top - height + ((i + 0.5) / up) * height];
-      found.push({ series: "model", at: place, text: words("the model expects " + Number(value.toPrecision(4)), place, axes, true) });
+      const start = "the model expects " + expected + " " + Number(value.toPrecision(4));
+      found.push({ series: "model", at: place, text: words(start, place, axes, true) });
     }
   }
   return found;
@@ -162,7 +164,7 @@ function words(start, [x, y], axes, both) {
 function told(row) {
   const cellsOf = [...results[row].cells];
   const parts = cellsOf.map((cell, i) => [heads[i].textContent.trim(), cell.textContent.trim()]);
-  return parts.filter(([name, text]) => text && !["suggestion", "failed", "time (UTC)"].includes(name))
+  return parts.filter(([name, text]) => text && !["suggestion", "time (UTC)"].includes(name) && name + text !== "failedno")
     .map(([name, text]) => name + " " + text).join(", ");
 }
 
@@ -289,7 +291,8 @@ const DARK = "#1c2430";
 
 function saved(figure) {
   const own = figure.getBoundingClientRect(), area = figure.querySelector(".marks"), inner = area.getBoundingClientRect();
-  const legend = figure.closest("section").querySelector(".legend"), lines = [];
+  const legends = [...figure.closest("section").querySelectorAll(".legend")], lines = [];
+  const legend = legends.filter((one) => one.compareDocumentPosition(figure) & 4).pop(); // the last one before the figure
   const escape = (text) => text.replace(/[&<>]/g, (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;" })[c]);
   for (const one of figure.querySelectorAll(".title, .names span")) {
     const box = one.getBoundingClientRect(), x = box.left - own.left + box.width / 2, y = box.top - own.top + box.height / 2;
@@ -300,8 +303,12 @@ function saved(figure) {
   let down = own.height + 18;
   for (const one of legend ? legend.children : []) {
     const [sign, name] = [one.firstElementChild, one.lastChild.textContent], color = sign.style.color;
-    lines.push(`<rect x="12" y="${down - 5}" width="14" height="${sign.textContent ? 10 : 3}" fill="${color}"/>`);
-    lines.push(`<text x="34" y="${down}" dominant-baseline="central">${escape(name.trim())}</text>`);
+    const dashes = sign.classList.contains("dot") ? "2 4" : sign.classList.contains("dash") ? "6 3" : "none";
+    lines.push(sign.textContent
+      ? `<text class="sign" x="20" y="${down}" text-anchor="middle" dominant-baseline="central" style="fill: ${color}">`
+        + `${sign.textContent}</text>`
+      : `<line x1="11" x2="29" y1="${down}" y2="${down}" stroke="${color}" stroke-width="3" stroke-dasharray="${dashes}"/>`);
+    lines.push(`<text x="36" y="${down}" dominant-baseline="central">${escape(name.trim())}</text>`);
     down += 18;
   }
   const bar = figure.querySelector(".scale > div");
@@ -316,7 +323,7 @@ function saved(figure) {
     .forEach(([name, number]) => marks.setAttribute(name, number));
   const style = "svg { overflow: visible } .lines { stroke: #dfe3e8 } .stroke { fill: none; vector-effect: non-scaling-stroke; "
     + "stroke-linecap: round; stroke-linejoin: round } .symbol { stroke: #fff; stroke-width: 2px; paint-order: stroke } "
-    + `image { image-rendering: pixelated } text { font: 13px system-ui, sans-serif; fill: ${DARK} }`;
+    + `image { image-rendering: pixelated } text { font: 13px system-ui, sans-serif; fill: ${DARK} } .sign { stroke: #5a6472; paint-order: stroke }`;
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${own.width} ${down}" width="${own.width}" height="${down}">`
     + `<title>${escape(figure.getAttribute("aria-label"))}</title><style>${style}</style>`
     + `<rect width="100%" height="100%" fill="#fff"/>${new XMLSerializer().serializeToString(marks)}${lines.join("")}</svg>`;
@@ -330,8 +337,9 @@ for (const figure of document.querySelectorAll(".figure")) {
     if (!datum) { hide(); return; }
     if (!shown || shown.datum !== datum) show(figure, datum);
   });
-  figure.addEventListener("pointerleave", hide);
-  figure.addEventListener("blur", hide);
+  const leave = () => { if (shown && shown.figure === figure) hide(); };
+  figure.addEventListener("pointerleave", leave); // also if the page scrolls under the mouse
+  figure.addEventListener("blur", leave);
   figure.addEventListener("keydown", press);
   figure.addEventListener("click", (event) => {
     const datum = nearest(figure, event.clientX, event.clientY);

@@ -152,7 +152,7 @@ def _model(part: Mapping[str, Any]) -> str:
 
 
 def _matters(part: Mapping[str, Any]) -> str:
-    advice = f"<p>{escaped(as_sentence(part['next']))}</p>" if part["next"] else ""
+    advice = f"<p>{escaped(part['next'])}</p>" if part["next"] else ""
     return (part["figure"].markup("fig-matters") if part["figure"] else "") + advice
 
 
@@ -177,7 +177,7 @@ def _dial(stops: Sequence[Mapping[str, Any]], drawn: Figure) -> str:
         shown.append(
             f'<div class="stop{chosen}" data-radius="{stop["radius"]!r}" data-name="{name}" data-at="{stop["at"]}">'
             f"<h3>What would be deployed</h3>{_numbers({name: text(value) for name, value in stop['action'].items()})}"
-            f"<h3>What it brings</h3>{_numbers(stop['brings'])}</div>"
+            f"<h3>What to expect</h3>{_numbers(stop['brings'])}</div>"
         )
         meanings.append(f'<pre class="stop{chosen}">{escaped(stop["meaning"])}</pre>')
     return (
@@ -205,8 +205,10 @@ def _maps(maps: Sequence[Mapping[str, Any]]) -> str:
 
 def _table(columns: Sequence[str], rows: Sequence[Sequence[Any]], left_out: int) -> str:
     """Return the table of results; the value attribute of a cell has all digits of its number."""
+    numbers = [i > 0 and any(isinstance(row[i], int | float) for row in rows) for i in range(len(columns))]
     heads = "".join(
-        f'<th aria-sort="{"none" if i else "ascending"}"><button type="button">{escaped(name)}</button></th>'
+        f'<th{" class=number" if numbers[i] else ""} aria-sort="{"none" if i else "ascending"}">'
+        f'<button type="button">{escaped(name)}</button></th>'
         for i, name in enumerate(columns)
     )
     lines = "".join(

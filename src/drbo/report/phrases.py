@@ -47,18 +47,30 @@ class Wording:
         return in_unit(value, self.unit)
 
     def change(self, value: float, beside: float, opposite: str) -> str:
-        """Return a difference of values of the size `beside`; what rounding hides in them prints as 0.
+        """Return a difference of values of the size `beside`, rounded as they are.
 
         `opposite` is the word for a negative difference, such as "gained" for a loss.
         """
-        if abs(value) < 1e-4 * abs(beside):
-            return self.amount(0.0)
+        value = rounded(value, beside)
         return self.amount(value) if value >= 0.0 else f"none: {self.amount(-value)} {opposite}"
 
-    def better_by(self, difference: float, bound: str = "") -> str:
-        """Return an advantage in words: "lower by 3.2 EUR" for a cost; `bound` is "at least", "at most" or nothing."""
-        higher = (difference >= 0.0) == self.maximize
-        return f"{'higher' if higher else 'lower'} by {bound}{' ' * bool(bound)}{self.amount(abs(difference))}"
+    def better_by(self, difference: float, beside: float, bound: str = "") -> str:
+        """Return an advantage in words: "lower by 3.2 EUR" for a cost; `bound` is "at least", "at most" or nothing.
+
+        It is a difference of values of the size `beside`, and is rounded as they are.
+        """
+        higher, size = (difference >= 0.0) == self.maximize, rounded(abs(difference), beside)
+        if not size and not bound:
+            return "the same"
+        return f"{'higher' if higher else 'lower'} by {bound}{' ' * bool(bound)}{self.amount(size)}"
+
+
+def rounded(difference: float, beside: float) -> float:
+    """Return a difference without the digits that values of the size `beside` do not show."""
+    if beside == 0.0 or not math.isfinite(difference) or not math.isfinite(beside):
+        return difference
+    step = 10.0 ** (math.floor(math.log10(abs(beside))) - 3)
+    return float(step * round(difference / step))
 
 
 def shift_in_words(told: RadiusExplanation, explained: Explanation) -> str:

@@ -129,10 +129,10 @@ class Plots:
         if np.isfinite(run.outcomes).any():
             axes.plot(run.evaluations, run.outcomes, "o", color=GREY, markersize=4, label=Wording.of(self._opt).name)
         if len(run.at):
-            bounds = "optimistic bound of the recommended action"
             axes.fill_between(run.at, run.bound, run.optimistic, color=BLUE, alpha=0.12, linewidth=0.0)
-            axes.plot(run.at, run.optimistic, ":", color=ORANGE, label=bounds)
-            axes.plot(run.at, run.bound, color=BLUE, linewidth=2, label="its bound")
+            name = "bound of the recommended action under the shift"
+            axes.plot(run.at, run.bound, color=BLUE, linewidth=2, label=name)
+            axes.plot(run.at, run.optimistic, ":", color=ORANGE, label="its optimistic bound")
         above = axes.get_xaxis_transform()  # what has no outcome stands above the figure
         waiting = "pending: no outcome yet"
         for name, marker, where, colour in (("failed", "x", run.failed, PINK), (waiting, "D", run.waiting, GREEN)):

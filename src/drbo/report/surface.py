@@ -168,7 +168,7 @@ def maps(opt: Optimizer, results: Sequence[Result], r: Recommendation) -> list[d
         shown = [[_shown(v) for v in part] for part in (xs, ys)]
         titles = [_title(axes, kind_x, name_x), _title(axes, kind_y, name_y)]
         marks: list[Mark] = [
-            Cells(shown[0], shown[1], mean),
+            Cells(shown[0], shown[1], mean, f"colour: expected {Wording.of(opt).axis}"),
             Points(
                 [one[kind_x][name_x] for one in told],
                 [one[kind_y][name_y] for one in told],

@@ -18,7 +18,7 @@ from drbo.analysis.answers import FEW_ROWS
 from drbo.analysis.edges import LEAST_GAIN
 from drbo.knowledge import ahead
 from drbo.knowledge.ahead import FAR
-from drbo.report.phrases import Wording
+from drbo.report.phrases import Wording, rounded
 from drbo.rounds import checked
 
 THRESHOLDS: Final = {
@@ -101,8 +101,8 @@ def _enough(r: Recommendation, outcomes: Sequence[float], dimensions: int, words
     spread = math.sqrt(math.fsum((y - mean) ** 2 for y in outcomes) / count)
     share = 0.0 if unknown == 0.0 else unknown / spread if spread > 0.0 else math.inf
     doubt = (
-        f"The model's own uncertainty costs {words.amount(unknown)} in the worst case, {share:.2g} times the spread of "
-        "the outcomes."
+        f"The model's own uncertainty costs {words.amount(rounded(unknown, r.value))} in the worst case, {share:.2g} "
+        "times the spread of the outcomes."
     )
     if share > THRESHOLDS["huge uncertainty"]:
         return Finding(Light.RED, doubt, "Evaluate more.")
@@ -125,7 +125,8 @@ def came_true(r: Recommendation) -> Finding:
         return Finding(Light.AMBER, "Results were corrected after they were seen, so predictions are no longer a test.")
     if own.tested < THRESHOLDS["fewest tested predictions"]:
         count = "No earlier prediction" if not own.tested else f"Only {_counted(own.tested, 'earlier prediction')}"
-        return Finding(Light.AMBER, f"{count} could be compared with an outcome.", "Evaluate more.")
+        remedy = "Evaluate more suggestions: each outcome is predicted before it comes."
+        return Finding(Light.AMBER, f"{count} could be compared with an outcome.", remedy)
     if own.by_chance < THRESHOLDS["chance of surprises"]:
         remedy = "Look at these results. If they are right, the bounds are probably too narrow."
         return Finding(Light.AMBER, f"{said}: this is more than chance explains.", remedy)
@@ -154,12 +155,16 @@ def _limits(r: Recommendation) -> list[Finding]:
     found = []
     for limit in r.limits.values():
         if not limit.holds:
-            found.append(Finding(Light.RED, f"Limit not reached: {limit}.", "Evaluate more, or give an easier limit."))
+            found.append(
+                Finding(
+                    Light.RED, f"Limit not reached ({limit.word}): {limit}.", "Evaluate more, or give an easier limit."
+                )
+            )
         elif limit.word == "a guess":
             remedy = f"This is a guess. To check, evaluate {limit.check}."
             found.append(Finding(Light.AMBER, f"Limit not checked: {limit}.", remedy))
         else:
-            found.append(Finding(Light.GREEN, f"Limit kept: {limit}."))
+            found.append(Finding(Light.GREEN, f"Limit kept ({limit.word}): {limit}."))
     return found
 
 
@@ -168,7 +173,8 @@ def _others(r: Recommendation, words: Wording) -> list[Finding]:
     found = []
     for edge in r.edges:
         text = f"The parameter {printable(edge.name)} is at the {edge.side} edge of its range, {edge.value:.4g}."
-        gain = f"at {edge.wider:.4g} the bound would be about {words.amount(edge.gain)} better (linear extrapolation)"
+        better = words.better_by(edge.gain, r.value, "about")
+        gain = f"at {edge.wider:.4g} the bound would be {better} (linear extrapolation)"
         found.append(Finding(Light.AMBER, text, f"Widen the range if you can: {gain}."))
     if not found:
         found.append(Finding(Light.GREEN, "No parameter is held back by the edge of its range."))

@@ -43,7 +43,7 @@ _COMPARED = 32
 _EVERY = 4
 """Every fourth suggestion may check a settled action: more of them cost the search more than they gain."""
 _SETTLED = 2
-"""An action is settled once it, or one near it, was evaluated so often: before that the search may leave it."""
+"""An action is settled once it, or one near it, was evaluated so often: before that the search may abandon it."""
 _MOST_NEW = 8
 """The largest number of parameters that count for the number of evaluations before limits are approached."""
 _AT_LEAST_EVERY = 8
@@ -185,7 +185,7 @@ class Checked(Policy):
     - Conditions in which the recommended action, or one near it, was not tried.
 
     Every fourth suggestion may be a check if the action, or one near it, has two evaluations or more. Otherwise every
-    eighth may be, as the search may leave the action.
+    eighth may be, because the search may abandon the action.
 
     A bad outcome is one like the worst so far. The condition is the one whose check would reduce the possible loss
     most. If nature picks contexts, the suggestion is the recommended action itself. `suggestion.reason` is "verify".
@@ -193,7 +193,7 @@ class Checked(Policy):
     With limits, a check also looks at what is at stake for each limit. The action that is best while its limits
     may hold is often one whose limits can never be known to hold. So every second suggestion is among the actions
     whose limits hold by bounds of a third of the width, from which the recommended one can come. If there are none, the
-    limits must hold on average. The first 2 (d + 1) evaluations for d parameters of an action come before that.
+    limits must hold on average. This starts after 2 (d + 1) evaluations, for d parameters of an action.
 
     If the set holds the reference alone, as at radius 0, nothing is checked: no adversary moves to untried conditions,
     and checks cost regret.

@@ -130,7 +130,7 @@ class Bootstrap(LearnedRule):
         return self.block != 1
 
     def check(self, contexts: Contexts, ambiguity: AmbiguitySet) -> None:
-        """Raise for sets that have no such radius, and for pasts for which the radius is too small."""
+        """Raise for sets that have no such radius, and for samples for which the radius is too small."""
         _check_samples(self, contexts, ambiguity)
         _check_fit(self, contexts, ambiguity)
 
@@ -441,7 +441,7 @@ def _check_fit(rule: Bootstrap | Calibrated, contexts: Contexts, ambiguity: Ambi
             f"radius={type(rule).__name__}(...) holds less often than it says on these days with {ambiguity!r}: {why}"
         )
         if rule.unfit == "refuse":
-            raise ValueError(f"{text}. With unfit='warn' the rule goes on")
+            raise ValueError(f"{text}. With unfit='warn' the rule only warns")
         warnings.warn(text, UserWarning, stacklevel=2)
 
 

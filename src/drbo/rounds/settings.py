@@ -55,7 +55,7 @@ class Setting(ABC):
 
     @property
     def checked(self) -> bool:
-        """Whether the default policy is wrapped by `Checked` for a surrogate that learns: if no policy was named."""
+        """Whether `Checked` wraps the default policy for a surrogate that learns: True if no policy was named."""
         return False
 
     def check(self, contexts: Contexts) -> None:  # noqa: B027  # most settings accept any contexts
@@ -326,12 +326,12 @@ class Simulator(Setting):
         if self.radius.learns and not (self.history.size or own.history.size):
             why = (
                 f"radius={type(self.radius).__name__}(...) learns from past contexts, and weights alone have none: "
-                "the radius would be infinite for ever. Give Simulator(history=...), the indices of past "
+                "the radius would be infinite forever. Give Simulator(history=...), the indices of past "
                 "contexts in order of time, or contexts=Samples(past), or a number as the radius"
             )
             if not self._read:
                 raise TypeError(why)
-            warnings.warn(f"{why}. The file goes on as before", UserWarning, stacklevel=6)
+            warnings.warn(f"{why}. The loaded run continues as before", UserWarning, stacklevel=6)
 
     def reference_of(self, given: Any, contexts: Contexts, seen: Sequence[Point]) -> Reference:
         del seen

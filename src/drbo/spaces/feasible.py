@@ -363,9 +363,9 @@ class Feasible:
             points = self._drawn(points, patterns, batch)
         if found < _LEAST:
             raise ValueError(
-                f"constraints leave too little: {found} of {tried:,} actions tried satisfy "
+                f"constraints leave too few actions: {found} of {tried:,} actions tried satisfy "
                 f"{' and '.join(map(called, self._functions.values()))}. Narrow the ranges, or give what is linear as "
-                "a LinearConstraint, which needs no trying"
+                "a LinearConstraint, which needs no sampling"
             )
         self._pool_patterns = np.concatenate(which)[:_POOL]
         return np.concatenate(kept)[:_POOL]

@@ -153,9 +153,9 @@ class Samples:
         If every column is a label or a whole number, these are combinations that do not occur in the samples. The
         default is 64, and 0 with keys
     keys : the key of each row, or the name of the column that holds them: text, integers, dates, or tuples of these.
-        Days with keys are replayed: every row is a context of its own, no other is ever asked for, and `s.key` and
+        Days with keys are replayed: every row is a context of its own, no other is ever suggested, and `s.key` and
         `s.context_index` name the row of a suggestion. Only the keys are kept: what belongs to a key, such as a file
-        or the course of a day, stays yours
+        or the course of a day, is not stored
     time : the time of each row, or the name of the column that holds them: dates, their ISO text, or seconds since
         1970; in ascending order. A rule for the radius then knows how much of a year it has seen
     """

@@ -328,7 +328,7 @@ def _bounds(
 
 
 class Journal:
-    """A file with one line per finished candidate, from which a killed search goes on.
+    """A file with one line per finished candidate, from which a killed search continues.
 
     The first line says what is searched. Every further line has the scores of a candidate, and the facts that the
     optimizer has gained since the line before.
@@ -387,7 +387,7 @@ def _text(value: Any) -> str:
 def fingerprint(
     search: Any, space: Hyperparameters, task: FitTask, splits: list[Any], names: list[str]
 ) -> dict[str, Any]:
-    """Return what must be equal for a search to go on from a file."""
+    """Return what must be equal for a search to continue from a file."""
 
     def digest(*parts: Any) -> str:
         made = hashlib.sha256()

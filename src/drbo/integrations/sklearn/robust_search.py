@@ -55,7 +55,7 @@ _BETA = 0.2
 
 
 def _has(name: str) -> Callable[[Any], bool]:
-    """Return a check whether the best estimator has a method; before `fit`, whether the estimator has it."""
+    """Return a function that checks for a method of the best estimator; before `fit`, of the estimator."""
 
     def check(self: Any) -> bool:
         if not self.refit:
@@ -176,7 +176,7 @@ class RobustSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         X, y : the rows, and their targets
         contexts : the group of each row: one label per row; a table with several columns, whose combinations are the
             groups; or "folds", the default: robust to which rows come
-        resume : a file that keeps every finished candidate. A search with the same arguments and rows goes on from it
+        resume : a file that keeps every finished candidate. A search with the same arguments and rows continues from it
         params : `groups` for the splitter, `sample_weight` for estimator and scores, and further arguments of the
             estimator's `fit`. With scikit-learn's metadata routing they go to the objects that request them
         """
