@@ -28,10 +28,12 @@ class _Use:
         global _before
         with _LOCK:
             if not (_uses and inside()):
-                if not _before:
+                if not _before:  # all libraries in one step: an interrupt between two would forget the second
+                    counts = []
                     for library in _libraries():
                         if (count := library.get_num_threads() or 0) > 1:  # it uses several threads now
-                            _before.append((library, count))
+                            counts.append((library, count))
+                    _before = counts
                 if _before:
                     _set([(library, 1) for library, _ in _before])
             _uses[id(self)] = weakref.ref(self)
