@@ -14,7 +14,7 @@ evaluate one action in one condition at a time:
 
     drbo       `Optimizer(limits=...)`, the default policy
     glue       two or more optimizers that share evaluations: the objective's suggests, all are told, and the best bound
-               is taken among candidate actions whose limits hold by the bounds of the others
+               is taken among candidate actions whose limits hold by the bounds of the others (of the models alone)
     penalty    one optimizer of objective + 10 deviations per unit of violation
     random     random actions and conditions, told to `Optimizer(limits=...)`
     tpe, gp    Optuna's TPESampler and GPSampler (which needs torch) with constraints, in random conditions; the best
@@ -407,13 +407,19 @@ def by_glue(task: Task, seed: int, at: Container[int]) -> Iterator[FloatArray | 
             action, holds = task.named(x), True
             for name, limit in task.limits.items():
                 if limit.probability is None:
-                    holds = holds and limit.sign * (others[name].bound(action).value - limit.threshold) >= 0.0
+                    holds = holds and limit.sign * (_by_the_model(others[name], action) - limit.threshold) >= 0.0
                 elif holds:
                     event: dict[str, Any] = {"above" if limit.sign > 0.0 else "below": limit.threshold}
                     holds = others[name].under().probability(action, **event).lower >= limit.probability
-            if holds and (best is None or opt.bound(action).value < best[0]):
-                best = opt.bound(action).value, x
+            if holds and (best is None or _by_the_model(opt, action) < best[0]):
+                best = _by_the_model(opt, action), x
         yield None if best is None else best[1]
+
+
+def _by_the_model(opt: drbo.Optimizer, action: dict[str, float]) -> float:
+    """Return the bound of the model alone, as in 0.2: the evaluations of others check nothing for this outcome."""
+    r = opt.bound(action)
+    return r.value if r.trust is None else r.trust.guess
 
 
 def by_optuna(kind: str) -> Method:
