@@ -418,8 +418,7 @@ def by_glue(task: Task, seed: int, at: Container[int]) -> Iterator[FloatArray | 
 
 def _by_the_model(opt: drbo.Optimizer, action: dict[str, float]) -> float:
     """Return the bound of the model alone, as in 0.2: the evaluations of others check nothing for this outcome."""
-    r = opt.bound(action)
-    return r.value if r.trust is None else r.trust.guess
+    return opt.bound(action).trust.guess
 
 
 def by_optuna(kind: str) -> Method:

@@ -36,7 +36,8 @@ from botorch.sampling.normal import SobolQMCNormalSampler
 from gpytorch.distributions import MultivariateNormal
 from scipy.stats import qmc
 
-from drbo.integrations.botorch import RobustExpectation, WorstCaseExpectation, worst_case_quantile
+from drbo.integrations.botorch import RobustExpectation, WorstCaseExpectation
+from drbo.integrations.botorch.robust_outcomes import worst_case_quantile
 from drbo.validation import FloatArray
 from efficiency_botorch import fitted, hyperparameters
 

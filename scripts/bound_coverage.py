@@ -137,12 +137,11 @@ def run(case: Case, seed: int, pick: Any = None) -> list[dict[str, Any]]:
             spread_of_outcomes = float(np.std(outcomes))
             best, iterate = opt.recommend(), opt.recommend_iterate()
             bounds = {"recommend": (best, best.value), "recommend_iterate": (iterate, iterate.value)}
-            if best.trust is not None:
-                bounds[ALONE] = best, best.trust.guess
+            bounds[ALONE] = best, best.trust.guess
             for kind, (r, bound) in bounds.items():
                 truth = worst_case(f, names, r)
                 row = {"case": case.name, "seed": seed, "t": t, "kind": kind, "truth": truth / spread_of_outcomes}
-                row |= {"slack": (truth - bound) / spread_of_outcomes, "verdict": r.trust and r.trust.verdict}
+                row |= {"slack": (truth - bound) / spread_of_outcomes, "verdict": r.trust.verdict}
                 rows.append(row)
     return rows
 
