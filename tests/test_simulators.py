@@ -162,7 +162,7 @@ def test_a_run_records_bounds_and_where_evaluations_went() -> None:
 
 def made_up(method: str, bounds: list[float], truths: list[float]) -> Table:
     rows = [
-        ("toy", method, 0.5, seed, 20, bound, truth, 1.0, 2.0, 0.25, "checked" if seed else "refuted", 1.0)
+        ("toy", method, 0.5, seed, 20, bound, truth, 1.0, 2.0, 0.25, "checked" if seed else "refuted", 0.0, 1.0)
         for seed, (bound, truth) in enumerate(zip(bounds, truths, strict=True))
     ]
     return {name: np.array(column) for name, column in zip(bench.COLUMNS, zip(*rows, strict=True), strict=True)}
@@ -176,7 +176,7 @@ def test_the_table_counts_false_bounds_of_rewards_and_costs() -> None:
     both = {name: np.concatenate([default[name], zero[name]]) for name in default}
     text = bench.tables(both, {"toy": True})
     low, high = clopper_pearson(1, 3)
-    assert f"| toy | 0.5 | 3 | 1 | 33.3% ({low:.1%} to {high:.1%}) | 1 | 0.00 | 1 of 2 | 25% | 1.0 |" in text
+    assert f"| toy | 0.5 | 3 | 1 | 33.3% ({low:.1%} to {high:.1%}) | 1 | 0 | 0.00 | 1 of 2 | 25% | 1.0 |" in text
     assert "| toy | 0.5 | 20 | 2 +- 0 | 2 +- 0.58 | 3 | 1 | 1 |" in text
     # of a cost, the bound 1 of the truth 2 is the false one; 3 is safe
     assert bench.slack(default, {"toy": False}).tolist() == [-0.5, 0.5, 0.0]
