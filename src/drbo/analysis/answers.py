@@ -378,7 +378,7 @@ class Recommendation:
         """Return the verdicts on the bounds that nothing proves and nothing has checked, as lines of text."""
         own = [] if self.claim.proven or self.trust.verdict == "checked" else [str(self.trust)]
         limits = [limit for limit in self.limits.values() if limit.word == "a guess"]
-        return [*own, *(wrapped(f"{printable(limit.name)}: {limit.trust}") for limit in limits)]
+        return [*own, *(wrapped(f"{printable(limit.name)}: {limit.trust.words}") for limit in limits)]
 
     def failures(self) -> list[str]:
         """Return the estimated probability of success as lines of text, if an evaluation has failed."""
