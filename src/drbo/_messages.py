@@ -1,4 +1,4 @@
-"""Messages that need no numpy: escaped user text, progress, and the name of a missing extra."""
+"""Messages that need no numpy: escaped user text, progress, the name of a missing extra, and what an error is from."""
 
 from __future__ import annotations
 
@@ -57,3 +57,18 @@ def require(module: str, extra: str) -> Any:
         raise MissingExtraError(
             f"{missing} is not installed; this needs: pip install 'drbo[{extra}]'", name=missing
         ) from None
+
+
+def comes_from_an_interrupt(error: BaseException, handled: BaseException | None = None) -> bool:
+    """Return whether an interrupt is the error, its cause or its context, other than an error that is `handled`.
+
+    An interrupt inside compiled code may surface as a SystemError of numba or as a TypeError of numpy.
+    """
+    to_see, seen = [error], {id(handled)}
+    while to_see:
+        one = to_see.pop()
+        if isinstance(one, KeyboardInterrupt):
+            return True
+        seen.add(id(one))
+        to_see += [e for e in (one.__cause__, one.__context__) if e is not None and id(e) not in seen]
+    return False

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from drbo._messages import MissingExtraError
+from drbo._messages import MissingExtraError, comes_from_an_interrupt
 from drbo.console import (
     classes_named,
     known,
@@ -367,28 +367,13 @@ def _told_in_one_line() -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        if _comes_from_an_interrupt(error):
+        if comes_from_an_interrupt(error):
             say("interrupted; finished records are kept, run the command again to continue")
             raise typer.Exit(130) from None
         if isinstance(error, MissingExtraError | ValueError | TypeError | RuntimeError | OSError):
             say(f"error: {error}")
             raise typer.Exit(1) from None
         raise
-
-
-def _comes_from_an_interrupt(error: BaseException) -> bool:
-    """Return whether an interrupt is the error, its cause or its context.
-
-    An interrupt inside compiled code may surface as a SystemError of numba or as a TypeError of numpy.
-    """
-    to_see, seen = [error], set[int]()
-    while to_see:
-        one = to_see.pop()
-        if isinstance(one, KeyboardInterrupt):
-            return True
-        seen.add(id(one))
-        to_see += [e for e in (one.__cause__, one.__context__) if e is not None and id(e) not in seen]
-    return False
 
 
 def _execution(workers: int, backend: Backend, scheduler: str | None) -> Execution:

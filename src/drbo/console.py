@@ -322,7 +322,7 @@ def view(told: dict[str, Any], name: str, *, ascii_only: bool = False) -> Render
         parts += [line(one["text"]) for one in deploy.get("limits", {}).values()]
     counts = f"{told['outcomes']} outcomes, {len(told['failed'])} failed, {len(told['pending'])} pending"
     parts.append(line(counts))
-    for name, key in (("its bound by evaluation", "bound"), ("its optimistic bound", "optimistic")):
+    for name, key in (("the model's bound over time", "bound"), ("its optimistic bound", "optimistic")):
         values = [value for value in told[key] if math.isfinite(value)]
         if values:
             bars = _bars(values[-_WIDTH:], _PLAIN_BARS if ascii_only else _BARS)

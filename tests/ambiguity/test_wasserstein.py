@@ -1,5 +1,7 @@
 """Wasserstein balls: formulas by hand, scipy in one dimension, linear programs, CVXPY with Clarabel, hard inputs."""
 
+import tracemalloc
+
 import cvxpy as cp
 import numpy as np
 import pytest
@@ -305,3 +307,21 @@ def test_a_scale_per_column() -> None:
         Wasserstein(scale={"x": 1.0}).on(contexts)
     one = Wasserstein().with_columns(Box(outdoor=(0.0, 10.0)).columns)
     assert one.on([[1.0]]).words(2.0).endswith("of 2 of the reference, in the units of outdoor")
+
+
+@pytest.mark.parametrize("order", [1.0, 2.0, np.inf])
+def test_a_diameter_needs_no_distances_within_the_hull(order: float) -> None:
+    """A log of 20,000 samples is such a hull; its distances from each other would be 3 GB."""
+    rng = np.random.default_rng(0)
+    points, p, hull = rng.random((30, 2)), rng.dirichlet(np.ones(30)), 3.0 * rng.random((2000, 2))
+    placed = Wasserstein(order=order).on(points)
+    tracemalloc.start()
+    try:
+        found = placed.diameter(p, hull)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 10 * 8 * hull.shape[0] * len(points)
+    distances = cdist(points, hull)
+    costs = distances.max(axis=0) if order == np.inf else (p @ distances**order) ** (1.0 / order)
+    assert found == pytest.approx(costs.max(), rel=CLOSED_FORM)

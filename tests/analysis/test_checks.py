@@ -67,6 +67,12 @@ def test_two_actions_compare_as_the_joint_posterior_says(maximize: bool) -> None
     assert found.upper - found.lower < sum(p.upper - p.lower for p in apart)
 
 
+def test_before_the_first_outcome_nothing_is_said_of_a_difference() -> None:
+    asked = Optimizer([0.0, 1.0], [0.0, 1.0], setting=Simulator([1, 1], radius=0.1, pick="uncertain")).under()
+    assert str(asked.compare(0.0, 1.0)) == "no outcome has been told, so nothing is known about the difference"
+    assert str(asked.regret_bound()).startswith("nothing bounds the distance from the best action")
+
+
 def test_the_baseline_is_compared_with_by_default() -> None:
     opt = grid()
     assert opt.under(**ROUND).compare(0.75) == opt.under(**ROUND).compare(0.75, 0.5)

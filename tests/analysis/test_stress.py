@@ -120,9 +120,11 @@ def test_deterministic_outcomes_assume_a_noise() -> None:
     assert r.value <= truth(smooth, r.action["x"], 2.0) + 1e-6
 
 
+@pytest.mark.parametrize("sign", [1.0, -1.0])
 @pytest.mark.parametrize("unit", [1e-9, 1e9])
-def test_units_do_not_matter(unit: float) -> None:
-    plain, scaled = run(smooth), run(lambda x, t: unit * smooth(x, t), noise=0.01 * unit)
+def test_units_do_not_matter(unit: float, sign: float) -> None:
+    plain = run(lambda x, t: sign * smooth(x, t))
+    scaled = run(lambda x, t: unit * sign * smooth(x, t), noise=0.01 * unit)
     one, two = plain.recommend(), scaled.recommend()
     assert one.trust.verdict == two.trust.verdict
     assert two.value == pytest.approx(unit * one.value, rel=1e-3)

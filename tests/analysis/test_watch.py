@@ -100,7 +100,8 @@ def test_a_late_change_is_found_and_dated() -> None:
     before = opt.watch(arrived[:150])
     assert not before.alarm
     assert before.at is before.since is None
-    assert "No alarm after 150 contexts" in str(before)
+    assert "No alarm after 150 contexts." in str(before)
+    assert "No alarm after 1 context." in str(opt.watch(arrived[:1]))
     assert told.wealth[:100] == before.wealth[:100]  # what came later does not change what was known then
     assert opt.ask() == twin.ask()
     assert pickle.loads(pickle.dumps(told)) == told

@@ -66,6 +66,22 @@ def test_a_class_of_the_users_own_must_be_handed_over() -> None:
         through_json(Own(2.0))
 
 
+@pytest.mark.parametrize(("written", "read"), [("__main__", "job"), ("job", "__main__")])
+def test_a_program_and_the_module_of_the_same_file_read_what_the_other_wrote(written: str, read: str) -> None:
+    """The module of a program is "__main__" while it runs; `drbo show` and a notebook import it by its name."""
+
+    def named(module: str) -> type:
+        return type("Own", (), {"__module__": module, "__qualname__": "Own", "arguments": lambda _: {}})
+
+    value, other = named(written)(), named(read)
+    assert isinstance(decode(encode(value), (other,)), other)
+    for wrong in (named("another"), type("Other", (), {"__module__": read})):
+        with pytest.raises(TypeError, match="needs the class"):
+            decode(encode(named("job")()), (wrong,))
+    both = other, type(value)
+    assert type(decode(encode(value), both)) is type(value)
+
+
 def test_the_name_alone_does_not_make_it_ours() -> None:
     """S8."""
     impostor = type("KL", (Own,), {})

@@ -134,6 +134,12 @@ def test_what_0_2_had_imported_from_0_1_is_refused(tmp_path: Path) -> None:
         Optimizer.load(path)
 
 
+def test_a_folder_is_named_as_one(tmp_path: Path) -> None:
+    opt = drbo.Optimizer([0.0, 1.0], ["a", "b"], setting=drbo.Simulator([0.5, 0.5], radius=0.1))
+    with pytest.raises(RuntimeError, match="is a folder, a pipe or a device, so nothing was saved: name a file"):
+        opt.save(tmp_path)
+
+
 def test_what_cannot_be_saved_is_said_before_anything_is_written(tmp_path: Path) -> None:
     class Own(drbo.TotalVariation):
         """No dataclass, and without arguments()."""

@@ -329,11 +329,12 @@ def test_pure_noise_without_repetition_is_predicted_as_noise(t: int, d: int) -> 
     assert max(loss) < 3.5
 
 
-def test_constant_outcomes_have_scale_one() -> None:
+def test_constant_outcomes_have_the_scale_of_their_size() -> None:
     x, c, y = outcomes("constant", 5, 2)
-    fit = LearnedGP().fit(x, c, y)
-    assert fit.offset == pytest.approx(7.3)
-    assert fit.scale == 1.0
+    for unit in (-1e-9, 1.0, 1e9):
+        fit = LearnedGP().fit(x, c, unit * y)
+        assert (fit.offset, fit.scale) == pytest.approx((7.3 * unit, 7.3 * abs(unit)))
+    assert LearnedGP().fit(x, c, 0.0 * y).scale == 1.0
 
 
 @pytest.mark.parametrize("t", [1, 2])

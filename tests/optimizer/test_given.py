@@ -209,6 +209,8 @@ def test_what_cannot_be_known_is_refused(given: Any, error: type[Exception], tex
     numbers = make(DataDriven(radius=0.1), contexts=Samples(SALES[["demand"]]))
     with pytest.raises(TypeError, match=r"given\['demand'\] is a continuous number"):
         numbers.ask(given={"demand": 60.0})
+    with pytest.raises(ValueError, match="given has unknown 'day'; the columns are demand"):
+        numbers.ask(given={"day": "Mon"})
 
 
 def test_whole_numbers_are_known_by_equality() -> None:

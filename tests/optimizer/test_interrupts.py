@@ -55,6 +55,28 @@ def test_an_interrupt_in_the_middle_of_an_update_leaves_no_trace(monkeypatch: py
         assert state(opt) == state(copy.deepcopy(whole))
 
 
+def test_an_interrupt_inside_compiled_code_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """numba calls Python to make its results. An interrupt there surfaces as a SystemError, and is its cause."""
+    opt = make(SETTINGS[2])
+    run(opt, 5)
+
+    def surfacing(*_: Any) -> None:
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt as interrupt:
+            raise SystemError("CPUDispatcher returned a result with an exception set") from interrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(drbo.knowledge.knowledge.Knowledge, "ball", surfacing)
+        with pytest.raises(KeyboardInterrupt):
+            opt.recommend()
+    try:
+        raise KeyboardInterrupt
+    except KeyboardInterrupt:
+        with pytest.raises(ValueError, match="radius must be zero or more"):  # an error in the user's own handler
+            opt.recommend(radius=-1.0)
+
+
 def test_an_interrupt_between_a_result_and_its_suggestion_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """F3: the record of the result is there, and what follows from it is not drawn yet."""
     opt = make(SETTINGS[2])

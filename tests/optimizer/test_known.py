@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import drbo
+from tolerances import CLOSED_FORM
 
 KERNEL = drbo.Product(drbo.RBF(0.5), drbo.RBF(0.5))
 CONTEXTS = {"t": np.linspace(0.0, 1.0, 6)}
@@ -187,6 +188,20 @@ def test_a_range_of_contexts_needs_a_lipschitz_constant() -> None:
     assert found.value <= exact + 0.02
     assert found.value == pytest.approx(exact, abs=0.05)
     assert found.gap >= 0.0
+
+
+@pytest.mark.parametrize("ambiguity", [drbo.MMD(kernel=drbo.RBF(0.5)), drbo.Wasserstein()], ids=str)
+def test_compressed_samples_need_no_lipschitz_constant(ambiguity: Any) -> None:
+    """Every sample is evaluated where nothing bounds the known part of a cell."""
+    samples = drbo.Samples({"t": np.linspace(0.0, 1.0, 300) ** 3}, atoms=20)
+    bounds = []
+    for known in (wages, drbo.Known(wages, lipschitz=4.0)):
+        opt = optimizer(contexts=samples, ambiguity=ambiguity, known=known)
+        for x, t in ((0.2, 0.1), (0.9, 0.8), (0.5, 0.3)):
+            action, context = {"x": x, "y": x}, {"t": t}
+            opt.tell(action, wages(action, context) + unknown(action, context), context=context)
+        bounds.append(opt.bound({"x": 0.5, "y": 1.0}).value)
+    assert bounds[0] == pytest.approx(bounds[1], rel=CLOSED_FORM)
 
 
 def test_saved_by_name(tmp_path: Path) -> None:

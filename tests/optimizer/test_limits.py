@@ -534,6 +534,7 @@ def test_verdicts_of_limits(surrogate: Any) -> None:
     one = opt.bound(0.5).limits["peak"]
     assert one.trust.verdict == "extrapolated"
     assert one.word == "a guess"
+    assert "tried in conditions such as 0; bad outcomes" in str(opt.bound(0.5)).replace("\n  ", " ")
     assert one.check.context[0] == 0.0
     for x in ACTIONS[:6]:
         for c in CONTEXTS[:2]:

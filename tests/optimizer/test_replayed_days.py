@@ -334,3 +334,15 @@ def test_the_point_of_a_row_is_its_index() -> None:
     opt = optimizer()
     space = opt.configuration.nature.space
     assert space.key(Point(space.coordinates[3], 3)) == DAYS[3]
+
+
+def test_a_known_part_is_predicted_in_conditions_that_are_no_row() -> None:
+    """The report varies one column of the conditions at a time."""
+    x, days = np.linspace(0.0, 1.0, 5), drbo.Samples(frame(), keys=DAYS)
+    opt, other = (
+        drbo.Optimizer(x, days, setting=drbo.Simulator(radius=0.3), surrogate=FIXED, known=known)
+        for known in (lambda action, context: action[0] * context["outdoor"], None)
+    )
+    elsewhere = {"outdoor": 4.0, "load": 0.5}
+    assert opt.predict(0.5, elsewhere).mean == pytest.approx(2.0 + other.predict(0.5, elsewhere).mean)
+    assert opt.predict(0.5, DAYS[3]).mean == pytest.approx(0.5 * frame().outdoor[3] + other.predict(0.5, DAYS[3]).mean)

@@ -205,7 +205,7 @@ def test_before_the_first_outcome_nothing_is_promised() -> None:
     s = opt.ask()
     assert opt.recommend_iterate().value == -math.inf
     opt.tell(s, -1000.0)
-    assert opt.recommend_iterate().value == pytest.approx(-1000.0, abs=10.0)  # at once, not with the next ask
+    assert -10_000.0 < opt.recommend_iterate().value < -1000.0  # at once; one outcome shows its size, and no spread
 
 
 def test_a_certificate_says_what_it_rests_on() -> None:

@@ -1,5 +1,7 @@
 """The search under limits on a box: against a fine grid, and what it finds beyond its candidates."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -68,3 +70,26 @@ def test_the_closest_action_of_a_box() -> None:
     found = search.closest(ball, NONE)
     least = np.min([floor.margins(ball, every, np.arange(len(every.points))) for floor in floors], axis=0)
     assert min(floor.margin(ball, found) for floor in floors) >= least.max() - 0.02
+
+
+def test_few_of_many_tried_actions_are_solved(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search over a box starts near the best tried actions; a log has thousands of them."""
+    ball, bound = ball_of(drbo.TotalVariation()), Bound(posterior(1), 2.0, UPPER)
+    limited = FixedBeliefs(posterior(3), posterior(3), 1.5, 2.0)
+    tried = np.unique(np.random.default_rng(0).random((3000, 2)), axis=0)
+    candidates, rows = Candidates(tried), np.arange(3000)
+    margins = Floor(limited, 0.0).margins(ball, candidates, rows)
+    floor = Floor(limited, float(np.quantile(margins, 0.5)) * Bound(limited.outcomes, 2.0, LOWER).amplitude)
+    permitted = np.flatnonzero(floor.margins(ball, candidates, rows) >= 0.0)
+    scores = ball.worst_cases(candidates.values(bound, permitted)).expectation
+    best = [*np.argsort(-margins, kind="stable")[:4], *permitted[np.argsort(-scores, kind="stable")[:4]]]
+    solved, values = [], Candidates.values
+
+    def counted(own: Candidates, one: Any, rows: Any) -> Any:
+        solved.append(len(rows))
+        return values(own, one, rows)
+
+    monkeypatch.setattr(Candidates, "values", counted)
+    found = LimitedSearch(BoxSearch(Box(x=(0.0, 1.0), y=(0.0, 1.0))), [floor], tried=tried)._known(ball, NONE, bound)
+    np.testing.assert_array_equal(found, tried[best])
+    assert sum(solved) < 1500

@@ -70,11 +70,11 @@ class PlacedEverywhere(PlacedTransport):
         weights, lowest = lowest_in_reach(values, reference, sources, self.cost[sources] <= _BORDER * radius)
         return weights, lowest
 
-    def _to_vertices(self, reference: FloatArray) -> FloatArray:
-        order = np.argsort(-self.cost, axis=0, kind="stable")
+    def _to(self, reference: FloatArray, cost: FloatArray) -> FloatArray:
+        order = np.argsort(-cost, axis=0, kind="stable")
         far = np.cumsum(reference[order], axis=0) > _MASS  # the mass from the furthest contexts on
         first = np.argmax(far, axis=0)
-        return np.asarray(np.take_along_axis(self.cost, order, axis=0)[first, np.arange(len(reference))])
+        return np.asarray(np.take_along_axis(cost, order, axis=0)[first, np.arange(cost.shape[1])])
 
     def _distance(self, p: FloatArray, q: FloatArray) -> float:
         """Return the least distance within which a plan moves q onto p: a bisection over the distances."""

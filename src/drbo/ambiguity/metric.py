@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Self
 
@@ -62,6 +63,13 @@ class PlacedTransport(PlacedSet):
     def __repr__(self) -> str:
         return f"Wasserstein({self.n_contexts} contexts, {self.metric})"
 
+    @abstractmethod
+    def _to(self, reference: FloatArray, cost: FloatArray) -> FloatArray:
+        """Return the distances (m,) of a reference (n,) from all mass at each of m points, `cost` (n, m) away."""
+
+    def _to_vertices(self, reference: FloatArray) -> FloatArray:
+        return self._to(reference, self.cost)
+
 
 class PointTransport(PlacedTransport):
     """A Wasserstein set of any order of points, `contexts` (n, d) in the user's units."""
@@ -74,6 +82,11 @@ class PointTransport(PlacedTransport):
     def extended(self, further: FloatArray) -> Self:
         """Return the set with further contexts (k, d)."""
         return type(self)(self.metric, np.concatenate([self.contexts, further]))
+
+    def _diameter_in(self, reference: FloatArray, hull: FloatArray) -> float:
+        sources = np.flatnonzero(reference)  # distances between the points of a hull of thousands would fill the memory
+        to_hull = self._to(reference[sources], self._positions.to(hull, sources))
+        return max(self._diameter(reference), float(to_hull.max(initial=0.0)))
 
     def moved(self, reference: FloatArray, points: FloatArray) -> float:
         """Return the distance of the reference from the same weights on moved contexts (n, d)."""

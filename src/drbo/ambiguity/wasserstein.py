@@ -81,8 +81,9 @@ class PlacedWasserstein(PlacedTransport):
         """Return the distance for this least cost of a plan, relative to the largest distance."""
         return self._largest * float(least ** (1.0 / self.order))
 
-    def _to_vertices(self, reference: FloatArray) -> FloatArray:
-        return np.asarray(self._largest * (reference @ self._relative) ** (1.0 / self.order))
+    def _to(self, reference: FloatArray, cost: FloatArray) -> FloatArray:
+        largest = float(cost.max(initial=0.0)) or 1.0
+        return np.asarray(largest * (reference @ (cost / largest) ** self.order) ** (1.0 / self.order))
 
     def _between(self, first: NDArray[np.intp], second: NDArray[np.intp], n_contexts: int) -> FloatArray:
         del n_contexts

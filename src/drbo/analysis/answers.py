@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -183,6 +184,11 @@ class RegretBound:
     unit: str | None = None
 
     def __str__(self) -> str:
+        if math.isinf(self.value):
+            return (
+                "nothing bounds the distance from the best action before the first outcome, or while no action is "
+                "known to meet the limits"
+            )
         word = "guaranteed" if self.claim.proven else "estimated"
         how = "all actions were compared" if self.exhaustive else "found by a search, which may miss better ones"
         return f"{word} to be at most {in_unit(self.value, self.unit)} from the best action in the worst case ({how})"
@@ -378,7 +384,7 @@ class Recommendation:
         """Return the verdicts on the bounds that nothing proves and nothing has checked, as lines of text."""
         own = [] if self.claim.proven or self.trust.verdict == "checked" else [str(self.trust)]
         limits = [limit for limit in self.limits.values() if limit.word == "a guess"]
-        return [*own, *(wrapped(f"{printable(limit.name)}: {limit.trust}") for limit in limits)]
+        return [*own, *(wrapped(f"{printable(limit.name)}: {limit.trust.words}") for limit in limits)]
 
     def failures(self) -> list[str]:
         """Return the estimated probability of success as lines of text, if an evaluation has failed."""

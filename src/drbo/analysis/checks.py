@@ -97,6 +97,8 @@ class Comparison:
     unit: str | None = None
 
     def __str__(self) -> str:
+        if math.isnan(self.expected):
+            return "no outcome has been told, so nothing is known about the difference"
         size = in_unit(abs(self.worst), self.unit)
         worst = f"at least {size} better" if self.worst >= 0.0 else f"at most {size} worse"
         where = "" if self.complete else ", among the conditions that were compared"

@@ -110,8 +110,13 @@ class Trust:
     checks: int
     surprises: Surprises
 
+    @property
+    def words(self) -> str:
+        """The verdict with its reasons, in one line."""
+        return f"{self.verdict}: {'; '.join(self.reasons)}"
+
     def __str__(self) -> str:
-        return wrapped(f"{self.verdict}: {'; '.join(self.reasons)}")
+        return wrapped(self.words)
 
 
 def trust(

@@ -70,7 +70,8 @@ class Watch:
         n = len(self.wealth)
         if not self.alarm:
             return (
-                f"No alarm after {n} contexts. The set holds every distribution {self.set_words}.\n"
+                f"No alarm after {n} {'context' if n == 1 else 'contexts'}. "
+                f"The set holds every distribution {self.set_words}.\n"
                 f"The evidence against it is {self.evidence:.3g}; an alarm needs {1.0 / self.alpha:.3g}."
             )
         return (

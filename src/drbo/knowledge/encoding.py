@@ -207,13 +207,21 @@ def _named(function: FunctionType) -> str:
 
 
 def _handed_over(name: Any, classes: Sequence[Callable[..., Any]], what: str = "class") -> Any:
-    for cls in classes:
-        if _qualified(cls) == name:
-            return cls
+    named = [cls for cls in classes if _qualified(cls) == name] or [
+        cls for cls in classes if _in_program(cls, str(name))
+    ]
+    if named:
+        return named[0]
     short = str(name).rsplit(".", maxsplit=1)[-1]
     raise UnknownClassError(
         f"needs the {what} {printable(name)}: pass it, Optimizer.load(path, classes=[{printable(short)}])"
     )
+
+
+def _in_program(cls: Any, name: str) -> bool:
+    """Return whether this is the name of a class or function of a program: "__main__" is its module while it runs."""
+    module = name.removesuffix(f".{cls.__qualname__}")
+    return module != name and "__main__" in (module, cls.__module__)
 
 
 def _qualified(cls: Any) -> str:

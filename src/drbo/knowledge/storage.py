@@ -109,6 +109,8 @@ class File:
         ours = "".join(lines.text).encode()
         if _files.is_plain(target) and target.stat().st_size <= len(ours) and ours.startswith(target.read_bytes()):
             return
+        if not _files.is_plain(target):
+            raise RuntimeError(f"{printable(path)} is a folder, a pipe or a device, so nothing was saved: name a file")
         changed, unknown = "has changed since it was read or written here", "was not written by this optimizer"
         raise RuntimeError(
             f"{printable(path)} {changed if self.path == target else unknown}. It holds records that saving would "

@@ -223,14 +223,14 @@ def standardisation(outcomes: Outcomes) -> tuple[float, float]:
     """Return the offset and the scale of outcomes: their mean and standard deviation without known errors.
 
     With known errors e_i these are the maximum likelihood estimates of m and v in y_i ~ N(m, v + e_i^2), by expectation
-    maximisation. So one imprecise outcome changes neither. The scale is 1 if the outcomes are constant up to rounding,
-    and at least a thousandth of the plain standard deviation.
+    maximisation. So one imprecise outcome changes neither. The scale is at least a thousandth of the plain standard
+    deviation. If the outcomes are constant up to rounding, as a single one is, it is their size, or 1 if they are zero.
     """
     size = float(np.abs(outcomes.y).max()) or 1.0  # squares and sums of y / size neither overflow nor underflow
     y = outcomes.y / size
     mean, std = float(np.mean(y)), float(np.std(y))
     if std <= 1e-12:
-        return mean * size, 1.0
+        return mean * size, size
     if outcomes.errors_known:
         error2 = np.square(np.minimum(np.nan_to_num(outcomes.stderr), LARGEST_ERROR * size) / size)
         v = std**2

@@ -203,7 +203,10 @@ class CurveWithKnown:
         """Return a lower bound (m,) of v(c) - tilt'(c - centre) over the cells |c - centre| <= half.
 
         The known part is at least its value at the centre minus sum_j lipschitz_j half_j, half_j in the user's units.
+        Nothing bounds it without `lipschitz`, and every sample of a cell is then evaluated.
         """
+        if self.part.given.lipschitz is None:
+            return np.full(len(centres), -np.inf)
         widths = self.part.contexts.widths(halves)
         loss = abs(self.factor) * (widths @ self.part.steepness())
         return np.asarray(self.residual.lowest(centres, halves, tilt) + self._at(centres) - loss)

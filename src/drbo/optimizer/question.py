@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from typing import Any, TypeVar, cast, overload
 
 from numpy.typing import ArrayLike
 
+from drbo._messages import comes_from_an_interrupt
 from drbo._threads import one_thread
 from drbo.analysis.answers import (
     Classification,
@@ -60,12 +62,21 @@ def alone(method: Method) -> Method:
 
 
 def computing(method: Method) -> Method:
-    """Return the method with the lock held and single-threaded linear algebra, for methods that need a posterior."""
+    """Return the method with the lock held and single-threaded linear algebra, for methods that need a posterior.
+
+    An interrupt inside compiled code is raised as a KeyboardInterrupt, whatever it surfaces as.
+    """
 
     @functools.wraps(method)
     def limited(self: Any, *args: Any, **kwargs: Any) -> Any:
-        with self._guard.lock, one_thread():
-            return method(self, *args, **kwargs)
+        handled = sys.exc_info()[1]  # by the caller, who may be in `except KeyboardInterrupt`
+        try:
+            with self._guard.lock, one_thread():
+                return method(self, *args, **kwargs)
+        except Exception as error:
+            if comes_from_an_interrupt(error, handled):
+                raise KeyboardInterrupt from error
+            raise
 
     return cast(Method, limited)
 

@@ -54,6 +54,22 @@ def _with_slack(
     return margin - least, gradient
 
 
+def _best_few(ceilings: FloatArray, values: Callable[[Indices], FloatArray]) -> Indices:
+    """Return the rows of the `_STARTS` largest values, best first; the value of a row is at most its ceiling (m,).
+
+    Rows are visited by decreasing ceiling until no other can be among them. Those of a value of -inf are left out.
+    """
+    order, found = np.argsort(-ceilings, kind="stable"), np.full(len(ceilings), -np.inf)
+    for first in range(0, len(order), _BATCH):
+        rows = np.sort(order[first : first + _BATCH])
+        least = np.sort(found)[-_STARTS:][0]
+        if ceilings[order[first]] < least or ceilings[order[first]] == -np.inf:
+            break
+        found[rows] = values(rows)
+    best = np.argsort(-found, kind="stable")[:_STARTS]
+    return best[found[best] > -np.inf]
+
+
 class FewActions(Search):
     """A search among a given list of actions."""
 
@@ -187,21 +203,34 @@ class LimitedSearch(Search):
         points = [near] if self._baseline is None else [near, self._baseline.coordinates[None, :]]
         if len(self._tried):
             tried = Candidates(self._tried)
-            margins = self._least(ball, tried, np.arange(len(self._tried)))
-            points.append(self._tried[np.argsort(-margins, kind="stable")[:_STARTS]])
-            rows = np.flatnonzero(margins >= 0.0)
-            if bound is not None and len(rows):
-                scores = ball.worst_cases(tried.values(bound, rows)).expectation
-                points.append(self._tried[rows[np.argsort(-scores, kind="stable")[:_STARTS]]])
+            margins = functools.partial(self._least, ball, tried)
+            ceilings = self._ceilings(ball, tried)
+            points.append(self._tried[_best_few(ceilings, margins)])
+            if bound is not None:
+                ceilings = np.where(ceilings >= 0.0, tried.ceilings(bound, ball.weights), -np.inf)
+                rows = _best_few(ceilings, functools.partial(self._scores, ball, bound, tried))
+                points.append(self._tried[rows])
         return np.concatenate(points)
 
     def _least(self, ball: Ball, candidates: Candidates, rows: Indices) -> FloatArray:
         """Return the least margin (k,) of the candidates `rows` (k,) on the atoms."""
         return np.asarray(np.min([one.margins(ball, candidates, rows) for one in self._requirements], axis=0))
 
+    def _ceilings(self, ball: Ball, candidates: Candidates) -> FloatArray:
+        """Return upper bounds (m,) of the least margins of all candidates."""
+        return np.asarray(np.min([one.ceilings(ball, candidates) for one in self._requirements], axis=0))
+
+    def _scores(self, ball: Ball, bound: Estimate, candidates: Candidates, rows: Indices) -> FloatArray:
+        """Return the robust scores (k,) of the candidates `rows` (k,); -inf for those that are not permitted."""
+        scores = np.full(len(rows), -np.inf)
+        permitted = self._least(ball, candidates, rows) >= 0.0
+        if permitted.any():
+            scores[permitted] = ball.worst_cases(candidates.values(bound, rows[permitted])).expectation
+        return scores
+
     def _closest_of(self, ball: Ball, candidates: Candidates) -> Found | None:
         """Return the candidate with the largest least margin on the atoms, visited by decreasing upper bound."""
-        ceilings = np.min([one.ceilings(ball, candidates) for one in self._requirements], axis=0)
+        ceilings = self._ceilings(ball, candidates)
         order = np.argsort(-ceilings, kind="stable")
         best: Found | None = None
         for first in range(0, len(order), _BATCH):

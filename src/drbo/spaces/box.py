@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -117,9 +117,7 @@ class Box(Space):
 
     def narrowed(self, known: Mapping[Any, Any]) -> Box:
         """Return the box with some parameters fixed at known values; points keep their coordinates."""
-        unknown = [key for key in known if key not in self.parameters]
-        if unknown:
-            raise ValueError(f"given has unknown {unknown[0]!r}; the columns are {listed(self.parameters)}")
+        check_columns(known, self.parameters)
         for name in known:
             if self.parameters[name].count is None:
                 raise TypeError(not_a_label(name))
@@ -266,6 +264,13 @@ class Box(Space):
                 index = np.minimum((at * p.count).astype(np.intp), p.count - 1)
                 points[:, self._slices[name]] = p.levels(index)
         return points
+
+
+def check_columns(known: Mapping[Any, Any], columns: Collection[Any]) -> None:
+    """Raise if a column in `given` does not exist."""
+    unknown = [key for key in known if key not in columns]
+    if unknown:
+        raise ValueError(f"given has unknown {unknown[0]!r}; the columns are {listed(map(str, columns))}")
 
 
 def not_a_label(name: Any) -> str:

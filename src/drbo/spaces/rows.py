@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from drbo.spaces.finite import FiniteSet
 from drbo.spaces.samples import Samples
 from drbo.spaces.space import Column, Point
 from drbo.spaces.times import Key
+from drbo.validation import FloatArray
 
 
 class KeyedRows(FiniteSet):
@@ -83,6 +84,11 @@ class KeyedRows(FiniteSet):
 
     def decode(self, point: Point) -> Any:
         return self.samples.space.decode(point) if point.index is None else self._values[point.index]
+
+    def decode_all(self, coordinates: FloatArray) -> Sequence[Any]:
+        if coordinates is self.coordinates:
+            return self._values
+        return [self.decode(Point(row, self._row_of.get(row.tobytes()))) for row in np.ascontiguousarray(coordinates)]
 
     def _of_key(self, name: str, key: Any) -> Point:
         plain = key.item() if isinstance(key, np.integer | np.str_) else key

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from drbo import validation
 from drbo._messages import listed, printable
-from drbo.spaces.box import Box, not_a_label, spread
+from drbo.spaces.box import Box, check_columns, not_a_label, spread
 from drbo.spaces.choices import Labelled, read_column
 from drbo.spaces.parameters import Observed, ObservedWhole, Parameter
 from drbo.spaces.space import Column, Displacement, Point, Space
@@ -74,6 +74,7 @@ class DataRange(Space):
 
     def narrowed(self, known: Mapping[Any, Any]) -> DataRange:
         """Raise: a continuous column cannot be fixed."""
+        check_columns(known, range(self.dimension) if self.names is None else self.names)
         raise TypeError(not_a_label(next(iter(known))))
 
     def holds(self, coordinates: FloatArray) -> NDArray[np.bool_]:
