@@ -282,10 +282,10 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, experiments.Plan]]
     """Replace the figures of one set by a note that they were drawn."""
     made = []
 
-    def figure(name: str) -> Callable[[experiments.Plan], experiments.Outcome]:
-        def draw(plan: experiments.Plan) -> experiments.Outcome:
+    def figure(name: str) -> Callable[[experiments.Plan], experiments.Output]:
+        def draw(plan: experiments.Plan) -> experiments.Output:
             made.append((name, plan))
-            return experiments.Outcome([plan.out / f"{name}.png"], [{"figure": name, "best until": math.inf}])
+            return experiments.Output([plan.out / f"{name}.png"], [{"figure": name, "best until": math.inf}])
 
         return draw
 
@@ -342,7 +342,7 @@ def test_tables_fit_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
         "problem": "benchmark_1", "setting": "data-driven", "method": "StableOpt", "runs": 50, "rounds": 200,
         "regret": 29.6123, "standard error": 0.25961, "per round, last quarter": 0.14532,
     }  # fmt: skip
-    monkeypatch.setattr(experiments, "figure2", lambda _: experiments.Outcome([], [regret]))
+    monkeypatch.setattr(experiments, "figure2", lambda _: experiments.Output([], [regret]))
     out = run("reproduce", "figure2").stdout
     assert max(map(len, out.splitlines())) <= 80
     last = "benchmark_1 data-driven StableOpt 50 200 29.61 0.2596 0.1453"

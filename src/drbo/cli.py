@@ -353,10 +353,10 @@ def compare(
 def problems(as_json: Json = False) -> None:
     """List all problems with their stochastic, distributionally robust and worst-case (StableOpt) optimum."""
     with _told_in_one_line():
-        from drbo.experiments import Outcome, problem_row
+        from drbo.experiments import Output, problem_row
         from drbo.problems import ALL
 
-        show_table(Outcome([], [problem_row(make()) for make in ALL]), as_json)
+        show_table(Output([], [problem_row(make()) for make in ALL]), as_json)
         if not as_json:
             say("each optimum: its value, and its action x if that is one number; --json prints all digits")
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
     from drbo import Optimizer
-    from drbo.experiments import Outcome
+    from drbo.experiments import Output
     from drbo.problems import Problem, WindSeries
 
 
@@ -43,7 +43,7 @@ _WIDTH = 30
 _BARS, _PLAIN_BARS = "▁▂▃▄▅▆▇█", "_.-=+*#@"
 
 
-def show_table(outcome: Outcome, as_json: bool) -> None:
+def show_table(outcome: Output, as_json: bool) -> None:
     """Print the table on standard output, as JSON or as text, and the paths of the files."""
     if as_json:
         print_json(outcome.rows)
@@ -63,7 +63,7 @@ def show_table(outcome: Outcome, as_json: bool) -> None:
     say_files(outcome)
 
 
-def say_files(outcome: Outcome) -> None:
+def say_files(outcome: Output) -> None:
     """Print the paths of an experiment's files."""
     for path in outcome.files:
         say(f"wrote {os.path.relpath(path)}")

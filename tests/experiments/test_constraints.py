@@ -13,7 +13,7 @@ import pytest
 
 from drbo import NotReachedError
 from drbo.console import show_table
-from drbo.experiments import METHODS, Method, Outcome, Task, compare, run, style
+from drbo.experiments import METHODS, Method, Output, Task, compare, run, style
 from drbo.experiments._compare import compare_rows, judged
 from drbo.experiments._methods import _limited
 from drbo.experiments._tasks import reached_values
@@ -130,7 +130,7 @@ def test_all_methods_are_judged_by_the_constraint(
             assert row["false labels"] == records["false labels"].reshape(2, 15)[:, -1].max()
             assert "constraint" in json.loads((tmp_path / f"compare-robos-simulator-{name}.json").read_text())
     assert outcome.rows == compare(problem, names, **sized).rows  # type: ignore[arg-type]  # from the records
-    show_table(Outcome([], outcome.rows), as_json=False)
+    show_table(Output([], outcome.rows), as_json=False)
     said = capsys.readouterr().out
     assert "constrained" in said
     assert "infeasible" in said

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 import drbo
-from drbo.experiments import Comparison, Method, Own, Task, compare, run, style
+from drbo.experiments import ForeignMethod, Method, MethodComparison, Task, compare, run, style
 from drbo.experiments._recent import Ensemble, RandomWidth, expected_regret_bound, random_width, scaled
 from drbo.problems import Problem, benchmark_1, gardner_limits, gramacy_limits, robos
 from drbo.rounds import Beliefs, Choice, Round
@@ -86,7 +86,7 @@ def _no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(style, "save", lambda *_: [])  # figures are drawn in test_cli.py
 
 
-def small(problems: Any, methods: Any, out: Path, **more: Any) -> Comparison:
+def small(problems: Any, methods: Any, out: Path, **more: Any) -> MethodComparison:
     return compare(problems, methods, seeds=3, rounds=4, out=out, workers=1, **more)
 
 
@@ -145,7 +145,7 @@ def test_latex_marks_the_best_and_what_is_close() -> None:
                 row = ("p_1", method, number, half * total, total)
                 for name, value in zip(columns, row, strict=True):
                     columns[name].append(value)
-    table = Comparison([], [], {name: np.array(column) for name, column in columns.items()})
+    table = MethodComparison([], [], {name: np.array(column) for name, column in columns.items()})
     for column in ("regret", "simple regret"):
         text = table.to_latex(column)
         assert r"p\_1 & $\mathbf{1} \pm 0.12$ & $\underline{1.07} \pm 0.033$ & $3 \pm 0.058$ \\" in text
@@ -322,5 +322,5 @@ def test_the_weights_of_an_ensemble_are_evidence() -> None:
 
 def test_an_own_record_is_an_ask_tell_object_in_every_setting() -> None:
     for setting in ("general", "data-driven"):
-        record = run(own_problem(), setting, Own("random", "random", RandomSearch), 3, 0, 0, recommend=True)
+        record = run(own_problem(), setting, ForeignMethod("random", "random", RandomSearch), 3, 0, 0, recommend=True)
         assert len(record["regret"]) == 3

@@ -9,7 +9,7 @@ import pytest
 from drbo import Box, Optimizer, Simulator
 from drbo.report import write
 from drbo.report.changes import changes
-from drbo.report.contents import Contents
+from drbo.report.contents import PageContents
 
 
 def run(n: int, radius: float = 0.1) -> Optimizer:
@@ -29,9 +29,11 @@ def same_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_two_moments_of_one_run() -> None:
     now, before = run(9), run(6)
-    found = changes(Contents(now), Contents(before))
+    found = changes(PageContents(now), PageContents(before))
     assert found["paragraphs"][0] == ("The other file is an earlier state of this run: 3 evaluations came since then.")
-    assert changes(Contents(before), Contents(now))["paragraphs"][0].startswith("The other file is a later state")
+    assert changes(PageContents(before), PageContents(now))["paragraphs"][0].startswith(
+        "The other file is a later state"
+    )
     rows = {name: (was, this) for name, was, this in found["rows"]}
     assert rows["evaluations"] == ("6", "9")
     assert rows["x"] == tuple(f"{opt.recommend().action['x']:.4g}" for opt in (before, now))
@@ -41,19 +43,21 @@ def test_two_moments_of_one_run() -> None:
 
 
 def test_two_runs_with_other_arguments() -> None:
-    found = changes(Contents(run(6, radius=0.4)), Contents(run(6)))
+    found = changes(PageContents(run(6, radius=0.4)), PageContents(run(6)))
     assert "The argument setting is Simulator(" in " ".join(found["paragraphs"])
     assert found["paragraphs"][0].startswith("Both files have the same 6 evaluations.")
     other = Optimizer(Box(y=(0.0, 1.0)), {"a": 1, "b": 1}, setting=Simulator(radius=0.1, pick="uncertain"))
     other.tell({"y": 0.2}, 1.0, context="a")
-    said = " ".join(changes(Contents(run(3)), Contents(other))["paragraphs"])
+    said = " ".join(changes(PageContents(run(3)), PageContents(other))["paragraphs"])
     assert "two separate runs: this one has 3 evaluations, the other has 1 evaluation." in said
     assert "different outcomes, so their bounds cannot be compared" in said  # one is minimised, the other maximised
     other = Optimizer(
         Box(y=(0.0, 1.0)), {"a": 1, "b": 1}, setting=Simulator(radius=0.1, pick="uncertain"), maximize=False
     )
     other.tell({"y": 0.2}, 1.0, context="a")
-    assert "choose among different actions" in " ".join(changes(Contents(run(3)), Contents(other))["paragraphs"])
+    assert "choose among different actions" in " ".join(
+        changes(PageContents(run(3)), PageContents(other))["paragraphs"]
+    )
 
 
 def test_a_run_without_an_outcome(tmp_path: Path) -> None:
@@ -64,7 +68,7 @@ def test_a_run_without_an_outcome(tmp_path: Path) -> None:
 
 
 def test_the_same_action_with_another_bound_has_a_reason() -> None:
-    now, before = (Contents(run(9, radius=radius)) for radius in (0.4, 0.0))
+    now, before = (PageContents(run(9, radius=radius)) for radius in (0.4, 0.0))
     assert now.recommended is not None
     assert before.recommended is not None
     before.recommended = replace(before.recommended, action=now.recommended.action)
@@ -81,7 +85,7 @@ def test_the_same_action_with_another_bound_has_a_reason() -> None:
 
 def test_an_action_whose_stated_bound_is_worse_has_a_reason() -> None:
     """Actions are ranked by the model's bound, which may prefer an action that was tried in fewer conditions."""
-    now, before = Contents(run(9)), Contents(run(6))
+    now, before = PageContents(run(9)), PageContents(run(6))
     assert now.recommended is not None
     assert before.recommended is not None
     other = now.opt.bound({"x": 0.37})

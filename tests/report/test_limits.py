@@ -6,7 +6,7 @@ import pytest
 
 import drbo
 from drbo.console import summary
-from drbo.report.contents import Contents
+from drbo.report.contents import PageContents
 from drbo.report.plots import course
 from optimizer.test_limits import filled, make
 
@@ -15,7 +15,7 @@ def test_a_panel_per_limit(tmp_path: Path) -> None:
     opt = filled(make(outcome="cost", unit="EUR"), 40)
     opt.tell(0.5, None, context=0.5, limits={"peak": drbo.Measured(2.5, stderr=0.1)})
     opt.tell(0.5, failed=True, context=0.5)
-    part = Contents(opt).limits()
+    part = PageContents(opt).limits()
     assert part is not None
     assert len(part["figures"]) == 2
     peak = part["figures"][0]
@@ -42,7 +42,7 @@ def test_a_panel_per_limit(tmp_path: Path) -> None:
 
 def test_the_closest_action_where_none_is_known_to_meet_the_limits(tmp_path: Path) -> None:
     opt = filled(make(), 4)
-    contents = Contents(opt)
+    contents = PageContents(opt)
     assert contents.recommended is None
     part = contents.limits()
     assert part is not None
@@ -51,4 +51,4 @@ def test_the_closest_action_where_none_is_known_to_meet_the_limits(tmp_path: Pat
         "There is nothing to deploy. No action is known to meet all limits"
         in opt.report(tmp_path / "page.html").read_text()
     )
-    assert Contents(filled(make(limits=None), 0)).limits() is None
+    assert PageContents(filled(make(limits=None), 0)).limits() is None

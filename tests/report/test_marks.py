@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from drbo.report.contents import beside, plane
-from drbo.report.marks import Axis, Band, Bars, Cells, Figure, Line, Points, Rule, Strip, _ranges, legend
-from drbo.report.scales import Factors, Labels, Numbers, Percentages
+from drbo.report.marks import Axis, Band, Bars, Cells, Dots, Figure, Line, Rule, Strip, _ranges, legend
+from drbo.report.scales import Logarithmic, Names, Numbers, Percentages
 from drbo.report.surface import along
 
 UNIT = Numbers(0.0, 1.0)
@@ -48,19 +48,19 @@ def pixels(address: str) -> Any:
 
 
 def test_points_stand_at_their_values() -> None:
-    found = parsed(Points([0.25, 1.0], [0.0, 0.9], "p", "#123456").svg(UNIT, UNIT)).findall("g/circle")
+    found = parsed(Dots([0.25, 1.0], [0.0, 0.9], "p", "#123456").svg(UNIT, UNIT)).findall("g/circle")
     assert [(number(one.get("cx")), number(one.get("cy"))) for one in found] == [(0.25, 1.0), (1.0, pytest.approx(0.1))]
 
 
 def test_many_points_are_one_path_at_the_same_places() -> None:
     x = np.linspace(0.0, 1.0, 501).tolist()
-    (path,) = parsed(Points(x, x, "p", "#123456").svg(UNIT, UNIT)).findall("svg/path")
+    (path,) = parsed(Dots(x, x, "p", "#123456").svg(UNIT, UNIT)).findall("svg/path")
     places = np.array(re.findall(r"M(\S+) (\S+)h0", path.get("d")), dtype=float)
     assert places == pytest.approx(1000.0 * np.c_[x, 1.0 - np.array(x)], abs=0.1)
 
 
 def test_bounds_of_points_are_bars() -> None:
-    drawn = parsed(Points([0.5], [0.5], "p", "#123456", low=[0.1], high=[0.7]).svg(UNIT, UNIT))
+    drawn = parsed(Dots([0.5], [0.5], "p", "#123456", low=[0.1], high=[0.7]).svg(UNIT, UNIT))
     assert drawn.find("svg/path").get("d") == "M500 900L500 300"
 
 
@@ -73,7 +73,7 @@ def test_a_line_leaves_out_what_is_not_finite() -> None:
 
 @pytest.mark.parametrize("upright", [True, False])
 def test_bars_have_the_lengths_of_their_values(upright: bool) -> None:
-    labels, shares = Labels.over(["a", "b"], 0.0), Percentages(0.0, 0.8)
+    labels, shares = Names.over(["a", "b"], 0.0), Percentages(0.0, 0.8)
     bars = Bars(["a", "b"], [0.2, 0.8], "s", "#123456", 0.1, 0.9, upright=upright)
     axes = (labels, shares) if upright else (shares, labels)
     found = parsed(bars.svg(*axes)).findall("g/rect")
@@ -87,7 +87,7 @@ def test_bars_have_the_lengths_of_their_values(upright: bool) -> None:
 
 def test_cells_have_colours_by_their_numbers_and_end_halfway() -> None:
     """Three columns that are not evenly spaced, and not in order."""
-    x, y = Numbers(0.0, 1.0), Labels.over(["low", "high"], 0.0)
+    x, y = Numbers(0.0, 1.0), Names.over(["low", "high"], 0.0)
     image = parsed(Cells([0.9, 0.1, 0.3], ["low", "high"], np.array([[1.0, 0.0, 0.5], [0.0, 0.0, 0.0]])).svg(x, y))[0]
     left, width = number(image.get("x")), number(image.get("width"))
     assert [left, left + width] == pytest.approx([0.0, 1.2], abs=1e-9)
@@ -105,11 +105,11 @@ def test_cells_have_colours_by_their_numbers_and_end_halfway() -> None:
 
 def test_words_of_users_are_text_everywhere() -> None:
     marks = [
-        Points([HOSTILE], [0.5], HOSTILE, "#123456", hints=[HOSTILE]),
-        Points([HOSTILE], [0.5], "p", "#123456", "star"),
+        Dots([HOSTILE], [0.5], HOSTILE, "#123456", hints=[HOSTILE]),
+        Dots([HOSTILE], [0.5], "p", "#123456", "star"),
         Bars([HOSTILE], [0.5], "s", "#123456"),
     ]
-    markup = Figure(marks, Axis(HOSTILE, Labels), Axis(HOSTILE), HOSTILE).markup("key")
+    markup = Figure(marks, Axis(HOSTILE, Names), Axis(HOSTILE), HOSTILE).markup("key")
     assert "<script" not in markup
     found = ElementTree.fromstring(markup)
     shown = HOSTILE.replace("\0", "\ufffd")
@@ -121,12 +121,12 @@ def test_words_of_users_are_text_everywhere() -> None:
     assert json.loads(named[0].get("data-hints", "")) == [HOSTILE]
     axes = json.loads(found.get("data-axes", ""))
     assert [one["title"] for one in axes] == [HOSTILE] * 2
-    assert "<script" not in legend([Figure(marks, Axis("x", Labels), Axis("y"), "")])
+    assert "<script" not in legend([Figure(marks, Axis("x", Names), Axis("y"), "")])
 
 
 def test_rows_are_ranges() -> None:
     assert _ranges([0, 1, 2, 5, 7, 8]) == "0-2 5-5 7-8"
-    assert Points([0.0], [0.0], "p", "#123456", rows=[3]).data() == {"rows": "3-3"}
+    assert Dots([0.0], [0.0], "p", "#123456", rows=[3]).data() == {"rows": "3-3"}
 
 
 def test_cells_carry_their_numbers() -> None:
@@ -148,21 +148,21 @@ def test_what_has_no_value_stands_above_the_figure() -> None:
 
 
 def test_a_figure_shows_all_values_of_its_marks() -> None:
-    line, points = Line([1.0, 10.0], [0.0, 5.0], "l", "#111111"), Points([100.0], [9.0], "p", "#222222")
+    line, points = Line([1.0, 10.0], [0.0, 5.0], "l", "#111111"), Dots([100.0], [9.0], "p", "#222222")
     marks = [line, points, Rule(0.1, "r", "#333333")]
-    x, y = Figure(marks, Axis("x", Factors, pad=0.0), Axis("y", pad=0.0), "alt").scales()
+    x, y = Figure(marks, Axis("x", Logarithmic, pad=0.0), Axis("y", pad=0.0), "alt").scales()
     assert x.at([0.1, 100.0]) == pytest.approx([0.0, 1.0])
     assert y.at([0.0, 9.0]) == pytest.approx([0.0, 1.0])
 
 
 def test_a_figure_without_values_is_drawn() -> None:
     assert "<svg" in Figure([], Axis("x"), Axis("y"), "nothing").markup("key")
-    assert "<svg" in Figure([Points([], [], "p", "#123456")], Axis("x", Labels), Axis("y"), "nothing").markup("key")
+    assert "<svg" in Figure([Dots([], [], "p", "#123456")], Axis("x", Names), Axis("y"), "nothing").markup("key")
 
 
 def test_many_labels_are_turned_and_some_are_left_out() -> None:
     labels = [f"label {i}" for i in range(45)]
-    markup = Figure([Bars(labels, [0.1] * 45, "s", "#123456")], Axis("x", Labels), Axis("y", Percentages), "a").markup(
+    markup = Figure([Bars(labels, [0.1] * 45, "s", "#123456")], Axis("x", Names), Axis("y", Percentages), "a").markup(
         "k"
     )
     names = re.findall(r"<span>(.*?)</span>", markup)
@@ -170,14 +170,14 @@ def test_many_labels_are_turned_and_some_are_left_out() -> None:
     assert [name for name in names if name] == labels[::3]
     assert 'class="names labels turned"' in markup
     bars = Bars(labels, [0.1] * 45, "s", "#123456", upright=False)
-    lying = Figure([bars], Axis("x", Percentages), Axis("y", Labels), "a", height=1600).markup("k")
+    lying = Figure([bars], Axis("x", Percentages), Axis("y", Names), "a", height=1600).markup("k")
     assert all(f">{label}<" in lying for label in labels)  # there is room
 
 
 def test_a_legend_names_each_kind_of_mark_once() -> None:
     figures = [
         Figure(along([0.0, 1.0], [("a", "#111111", [0, 1], [0, 1], [0, 1])]), Axis("x"), Axis("y"), "alt"),
-        Figure(along(["u", "v"], [("a", "#111111", [0, 1], [0, 1], [0, 1])]), Axis("x", Labels), Axis("y"), "alt"),
+        Figure(along(["u", "v"], [("a", "#111111", [0, 1], [0, 1], [0, 1])]), Axis("x", Names), Axis("y"), "alt"),
     ]
     assert legend(figures).count("<li>") == 1
 
@@ -187,7 +187,7 @@ def test_conditions_of_one_value_and_masses_of_nothing() -> None:
     assert sum(bars.values()[1]) == pytest.approx(1.0)
     drawn = plane(["a", "b"], [[0.0, 1.0], [2.0, 3.0]], [("reference", [0.75, 0.25]), ("worst case", [0.0, 1.0])])
     first, second = drawn.marks
-    assert isinstance(first, Points)
-    assert isinstance(second, Points)
+    assert isinstance(first, Dots)
+    assert isinstance(second, Dots)
     assert (first.sizes[1] / first.sizes[0]) ** 2 == pytest.approx(0.25 / 0.75)  # mass by area
     assert (second.x, second.y) == ([1.0], [3.0])

@@ -13,7 +13,7 @@ import pytest
 
 from drbo import GP, RBF, Box, General, Optimizer, Perturbation, Product, Samples, Simulator, TheoreticalBeta
 from drbo.report import write
-from drbo.report.contents import Contents
+from drbo.report.contents import PageContents
 from drbo.report.marks import Figure
 from drbo.report.page import page
 from report.runs import RUNS, box, grid
@@ -78,8 +78,8 @@ def test_every_kind_of_run_has_a_page(name: str, tmp_path: Path) -> None:
         assert not any(key.startswith("on") for key in attributes)
         address = attributes.get("src") or attributes.get("href")
         assert address is None or address == "data:," or address.startswith(("data:image/png;base64,", "#"))
-    assert len(re.findall(r"<td>", text)) == len(opt.results) * len(Contents(opt).results()["columns"])
-    dial = Contents(opt).dial()
+    assert len(re.findall(r"<td>", text)) == len(opt.results) * len(PageContents(opt).results()["columns"])
+    dial = PageContents(opt).dial()
     assert dial is not None
     present = next(stop for stop in dial["stops"] if stop["present"])
     assert present["bound"] == pytest.approx(opt.recommend().trust.guess, rel=1e-6)
@@ -109,7 +109,7 @@ def test_a_browser_runs_the_script_of_the_page_alone() -> None:
 
 def test_shares_of_the_conditions_are_those_of_the_recommendation() -> None:
     opt = RUNS["labels"]()
-    r, shown = opt.recommend(), Contents(opt).conditions()
+    r, shown = opt.recommend(), PageContents(opt).conditions()
     assert shown is not None
     for bars, weights in zip(shown["figures"][0].marks, (r.reference, r.weights), strict=True):
         shares = dict(zip(bars.at, bars.sizes, strict=True))
@@ -117,7 +117,7 @@ def test_shares_of_the_conditions_are_those_of_the_recommendation() -> None:
 
 
 def test_failures_and_pending_evaluations_are_marked() -> None:
-    contents = Contents(box())
+    contents = PageContents(box())
     marks = marks_of(contents.progress()["figure"])
     assert len(marks["failed"].x) == 1
     assert len(marks["pending: no outcome yet"].x) == 2
@@ -133,14 +133,14 @@ def test_the_page_begins_with_the_word_and_the_verdict_of_the_recommendation() -
         (told(FIXED, 40), "Estimated: at least "),
         (told(FIXED, 1), "A guess: at least "),
     ):
-        r, shown = opt.recommend(), Contents(opt).deploy()
+        r, shown = opt.recommend(), PageContents(opt).deploy()
         assert shown["sentence"].lower().startswith(f"{r.statement} on average in every distribution")
         assert shown["sentence"].startswith(word)
         assert shown["trust"].lower() == f"{' '.join(str(r.trust).split())}.".lower()  # `str` breaks long lines
         assert html.escape(shown["trust"]) in page(opt, "x")
     proven = told(FIXED, 1, beta=TheoreticalBeta(1.0, 0.1))
-    assert Contents(proven).deploy()["sentence"].startswith("Guaranteed: at least ")
-    assert Contents(proven).deploy()["trust"] == ""
+    assert PageContents(proven).deploy()["sentence"].startswith("Guaranteed: at least ")
+    assert PageContents(proven).deploy()["trust"] == ""
 
 
 def told(model: GP, n: int, **arguments: Any) -> Optimizer:
@@ -156,7 +156,7 @@ def test_progress_ends_at_the_bound_of_now() -> None:
     opt = Optimizer(Box(x=(0.0, 1.0)), ["a", "b"], setting=Simulator([1, 1], radius=0.1, pick="uncertain"))
     for x in (0.0, 0.5, 1.0):
         opt.tell({"x": x}, {"a": x, "b": 1.0 - x})
-    marks = marks_of(Contents(opt).progress()["figure"])
+    marks = marks_of(PageContents(opt).progress()["figure"])
     assert marks["outcome"].x == [1, 2, 3, 4, 5, 6]
     assert marks["bound of the recommended action under the shift"].x == [2, 4, 6]
     assert marks["bound of the recommended action under the shift"].y[-1] == pytest.approx(
@@ -168,7 +168,7 @@ def test_a_condition_and_a_parameter_of_one_name_are_told_apart() -> None:
     opt = Optimizer(Box(x=(0.0, 1.0)), Perturbation(x=[-0.2, 0.1]), setting=Simulator(radius=0.1, pick="uncertain"))
     for x, xi in ((0.1, -0.2), (0.5, 0.1), (0.9, 0.1)):
         opt.tell({"x": x}, -((x + xi) ** 2), context={"x": xi})
-    model = Contents(opt).model()
+    model = PageContents(opt).model()
     assert model is not None
     assert model["maps"][0]["name"] == "x and x (condition)"
     evaluations = marks_of(model["maps"][0]["figure"])["evaluations"]
@@ -222,7 +222,7 @@ def test_the_total_effects_find_what_matters() -> None:
     for _ in range(25):
         a, b = rng.random(2).tolist()
         opt.tell({"a": a, "b": b}, 5.0 * a + 0.5 * b, context_index=int(rng.integers(5)))
-    matters = Contents(opt).matters()
+    matters = PageContents(opt).matters()
     assert matters is not None
     shares = matters["shares"]
     assert shares["a"] > 0.9

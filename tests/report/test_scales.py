@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drbo.report.scales import Factors, Labels, Numbers, Percentages, Scale, Whole, scale_of
+from drbo.report.scales import Logarithmic, Names, Numbers, Percentages, Scale, Whole, scale_of
 
 finite = st.floats(-1e12, 1e12, allow_subnormal=False)
 
@@ -46,10 +46,10 @@ def test_names_of_numbers_say_where_they_stand(values: list[float], kind: Any) -
         (Whole(0.5, 2000.0), ["500", "1000", "1500", "2000"]),
         (Percentages.over([0.28, 0.0], 0.05), ["0%", "5%", "10%", "15%", "20%", "25%"]),
         (Percentages.over([0.004], 0.0), ["0.0%", "0.1%", "0.2%", "0.3%", "0.4%"]),
-        (Factors.over([1e-3, 1.0], 0.0), ["0.001", "0.01", "0.1", "1"]),
-        (Factors.over([2.0, 40.0], 0.0), ["2", "5", "10", "20"]),
-        (Factors.over([1e-12, 1e12], 0.0), ["1e-12", "1e-7", "0.01", "1000", "1e8"]),
-        (Labels.over(["b", "a", "b", True], 0.1), ["b", "a", "True"]),
+        (Logarithmic.over([1e-3, 1.0], 0.0), ["0.001", "0.01", "0.1", "1"]),
+        (Logarithmic.over([2.0, 40.0], 0.0), ["2", "5", "10", "20"]),
+        (Logarithmic.over([1e-12, 1e12], 0.0), ["1e-12", "1e-7", "0.01", "1000", "1e8"]),
+        (Names.over(["b", "a", "b", True], 0.1), ["b", "a", "True"]),
     ],
 )
 def test_names(scale: Scale, names: list[str]) -> None:
@@ -57,12 +57,12 @@ def test_names(scale: Scale, names: list[str]) -> None:
 
 
 def test_factors_are_equally_far_apart() -> None:
-    scale = Factors.over([0.01, 100.0], 0.0)
+    scale = Logarithmic.over([0.01, 100.0], 0.0)
     assert scale.at([0.01, 0.1, 1.0, 10.0, 100.0]) == pytest.approx([0.0, 0.25, 0.5, 0.75, 1.0], abs=1e-12)
 
 
 def test_labels_stand_in_the_middle_of_equal_parts() -> None:
-    scale = Labels.over(["x", "y", "x", "z"], 0.3)
+    scale = Names.over(["x", "y", "x", "z"], 0.3)
     assert scale.at(["z", "x", "y"]) == pytest.approx([5 / 6, 1 / 6, 0.5])
 
 
@@ -77,15 +77,15 @@ def test_an_axis_of_one_value_has_a_length(values: list[float], kind: type[Numbe
 
 @pytest.mark.parametrize("value", [1e-300, 0.3, 1e300])
 def test_factors_of_one_value_have_a_length(value: float) -> None:
-    scale = Factors.over([value, value], 0.05)
+    scale = Logarithmic.over([value, value], 0.05)
     assert scale.at([value])[0] == pytest.approx(0.5, abs=0.05)
 
 
 def test_the_kind_of_an_axis() -> None:
-    assert scale_of(["a", "b"]) is Labels
-    assert scale_of([True, False]) is Labels
+    assert scale_of(["a", "b"]) is Names
+    assert scale_of([True, False]) is Names
     assert scale_of([1, 2, 3]) is Whole
     assert scale_of(list(range(40))) is Numbers
-    assert scale_of([0.1, 0.2, 0.4]) is Factors
+    assert scale_of([0.1, 0.2, 0.4]) is Logarithmic
     assert scale_of([0.1, 0.2, 0.3]) is Numbers
     assert scale_of([1.0, 2.0]) is Numbers

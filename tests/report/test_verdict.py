@@ -14,12 +14,12 @@ import drbo
 from drbo import GP, RBF, Box, Optimizer, Product, Samples, Simulator
 from drbo.analysis import Recommendation, Surprises
 from drbo.knowledge.explanation import Deferred
-from drbo.report.contents import Contents
-from drbo.report.phrases import Wording, shift_in_words
+from drbo.report.contents import PageContents
+from drbo.report.phrases import Phrases, shift_in_words
 from drbo.report.verdict import THRESHOLDS, Light, verdict
 from report.runs import RUNS
 
-WORDS = Wording("cost", "EUR", maximize=False)
+WORDS = Phrases("cost", "EUR", maximize=False)
 CALM = Surprises(40, 0, 0.11, (), False, False)
 
 
@@ -126,7 +126,7 @@ def test_the_first_screen_speaks_of_the_users_units() -> None:
     for i in range(12):
         fan, ambient = 10.0 * (i % 4) / 3.0, 10.0 + 20.0 * (i % 3) / 2.0
         opt.tell({"fan": fan}, 0.2 * fan + max(ambient - 15.0 - fan, 0.0) ** 2 / 10.0, context={"ambient": ambient})
-    shown = Contents(opt).deploy()
+    shown = PageContents(opt).deploy()
     assert re.match(r"cost of about [\d.]+ EUR per day on average", shown["usual"])
     assert re.match(r"cost of at most [\d.]+ EUR per day on average", shown["shifted"])
     assert shown["shifted_if"].startswith("if ambient is always up to 2.75 higher than usual, or conditions shift by")
@@ -135,7 +135,7 @@ def test_the_first_screen_speaks_of_the_users_units() -> None:
     reach = re.search(r"lower by at most ([\d.]+) EUR per day", shown["reach"])
     assert reach
     assert float(reach[1]) <= opt.recommend().value * 1.001  # a cost is not below 0
-    progress = Contents(opt).progress()["figure"]
+    progress = PageContents(opt).progress()["figure"]
     assert progress.y.title == "cost (EUR per day)"
 
 

@@ -10,7 +10,7 @@ from drbo import GP, RBF, Box, Optimizer, Product, Simulator
 from drbo.knowledge.knowledge import Knowledge
 from drbo.models.bounds import UPPER, Bound
 from drbo.rounds.ball import Ball
-from drbo.rounds.search import Candidates, Found
+from drbo.rounds.search import Candidates, Winner
 from drbo.rounds.working import LIKELY, Discouraged, SuccessChances, Working, representative
 from tolerances import FINITE_DIFFERENCES
 
@@ -90,11 +90,11 @@ def test_comparisons_pass_over_actions_unless_all_are_unlikely() -> None:
     _, known, chances = told(np.linspace(0.0, 1.0, 21))
     near = np.empty((0, 1))
 
-    def largest(candidates: Candidates) -> Found | None:
+    def largest(candidates: Candidates) -> Winner | None:
         row = int(np.argmax(candidates.points[:, 0]))
-        return Found(candidates.point(row), 0.0)
+        return Winner(candidates.point(row), 0.0)
 
-    def nothing(_: Candidates) -> Found | None:
+    def nothing(_: Candidates) -> Winner | None:
         return None
 
     search = known.configuration.search

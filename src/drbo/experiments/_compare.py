@@ -15,10 +15,10 @@ import numpy as np
 from drbo import Policy, validation
 from drbo._messages import printable, require
 from drbo.experiments._methods import METHODS, Method
-from drbo.experiments._tasks import SETTINGS, AskTell, Own, Task
+from drbo.experiments._tasks import SETTINGS, AskTell, ForeignMethod, Task
 from drbo.experiments.records import (
     Execution,
-    Outcome,
+    Output,
     Plan,
     Store,
     Table,
@@ -35,13 +35,13 @@ from drbo.names import SettingName
 from drbo.problems import Problem, by_name
 from drbo.validation import FloatArray
 
-__all__ = ["Comparison", "compare", "methods_for"]
+__all__ = ["MethodComparison", "compare", "methods_for"]
 
-OwnMethod = str | Method | Own | Policy | AskTell | Callable[[Task, int], AskTell]
+OwnMethod = str | Method | ForeignMethod | Policy | AskTell | Callable[[Task, int], AskTell]
 
 
 @dataclass(frozen=True)
-class Comparison(Outcome):
+class MethodComparison(Output):
     """The result of a comparison.
 
     Attributes
@@ -128,7 +128,7 @@ def compare(
     out: Path | str = "out",
     workers: int = 0,
     scheduler: str | None = None,
-) -> Comparison:
+) -> MethodComparison:
     """Run methods on problems in one setting; return their simple and cumulative robust regret, and draw both.
 
     Every method of a problem is a separate sweep, so a comparison with other methods finds its records again, and an
@@ -182,7 +182,7 @@ def compare(
     joined = "-".join(names)
     if len(names) > 3:
         joined = f"{len(names)}-problems-{hashlib.sha256(joined.encode()).hexdigest()[:8]}"
-    found = Comparison([], compare_rows(records), records)
+    found = MethodComparison([], compare_rows(records), records)
     from drbo.experiments import style
 
     found.files.extend(style.save(found.figure(), plan.out / plan.named(f"compare-{joined}-{setting}")))
@@ -200,12 +200,12 @@ class _Always:
         return self.policy
 
 
-def _chosen(methods: Mapping[str, OwnMethod] | Sequence[str]) -> dict[str, Method | Own]:
+def _chosen(methods: Mapping[str, OwnMethod] | Sequence[str]) -> dict[str, Method | ForeignMethod]:
     """Return the methods by name; raise on names that cannot be those of files or cells."""
     given = methods if isinstance(methods, Mapping) else {name: name for name in methods}
     if isinstance(methods, str) or not given:
         raise ValueError(f"methods must be a mapping, or a sequence of names such as ['drbo', 'ucb'], got {methods!r}")
-    found: dict[str, Method | Own] = {}
+    found: dict[str, Method | ForeignMethod] = {}
     for name, method in given.items():
         if isinstance(method, str):
             if method not in METHODS:
@@ -218,12 +218,12 @@ def _chosen(methods: Mapping[str, OwnMethod] | Sequence[str]) -> dict[str, Metho
                 f"got {name!r}"
             )
         made = method() if isinstance(method, type) and issubclass(method, Policy) else method
-        if isinstance(made, Method | Own):
+        if isinstance(made, Method | ForeignMethod):
             found[name] = made
         elif isinstance(made, Policy):
             found[name] = Method(name, name, policy=_Always(made))
         elif callable(made) or (hasattr(made, "ask") and hasattr(made, "tell")):
-            found[name] = Own(name, name, made)
+            found[name] = ForeignMethod(name, name, made)
         else:
             raise TypeError(
                 f"method {name!r} must be a name, a policy, an object with ask and tell, or a function that returns "
@@ -235,7 +235,7 @@ def _chosen(methods: Mapping[str, OwnMethod] | Sequence[str]) -> dict[str, Metho
     return found
 
 
-def _sweep(plan: Plan, task: Task, name: str, method: Method | Own) -> Table:
+def _sweep(plan: Plan, task: Task, name: str, method: Method | ForeignMethod) -> Table:
     """Return the records of all runs of one method on one task."""
     problem, setting = task.problem, task.setting
     known = METHODS.get(method.name) is method
@@ -267,9 +267,9 @@ def _digest(problem: Problem) -> str:
     return found.hexdigest()[:12]
 
 
-def _source(method: Method | Own) -> str:
+def _source(method: Method | ForeignMethod) -> str:
     """Return a digest of the source of a user's method, and of its fields if it is a dataclass."""
-    made = method.made if isinstance(method, Own) else getattr(method.policy, "policy", method.policy)
+    made = method.made if isinstance(method, ForeignMethod) else getattr(method.policy, "policy", method.policy)
     written = made if inspect.isfunction(made) or inspect.isclass(made) else type(made)
     try:
         text = inspect.getsource(written)

@@ -34,13 +34,13 @@ from drbo.ambiguity import PlacedSet
 from drbo.ambiguity.placed import with_slopes
 from drbo.contexts.nature import Contexts, Reference
 from drbo.experiments._recent import Ensemble, RandomWidth
-from drbo.experiments._tasks import SETTINGS, Goal, Own, Task
+from drbo.experiments._tasks import SETTINGS, ForeignMethod, Goal, Task
 from drbo.knowledge.configuration import UNNAMED
 from drbo.models import UPPER, Bound, SupportsGrid
 from drbo.names import MethodName, SettingName
 from drbo.problems import Problem
 from drbo.radius import Bootstrap
-from drbo.rounds import Beliefs, Candidates, Choice, Found, Round
+from drbo.rounds import Beliefs, Candidates, Choice, Round, Winner
 from drbo.rounds.ball import TIE, Ball, first_of_the_best
 from drbo.rounds.policies import ActionFirst, picked
 from drbo.spaces import Point
@@ -127,7 +127,7 @@ class FirstOrder(ActionFirst):
         found = _best_by(round, bound, lambda ucb: first_order(ball, ucb))
         score = float(ball.worst_case(bound.of_action(found.action)).expectation)
         ball, score = ball.widened(Bound(beliefs.certain(ball), beliefs.width, UPPER), found.action, score)
-        return picked(self.contexts, round, beliefs, ball, Found(found.action, score))
+        return picked(self.contexts, round, beliefs, ball, Winner(found.action, score))
 
 
 def first_order(ball: Ball, values: FloatArray) -> FloatArray:
@@ -139,14 +139,14 @@ def first_order(ball: Ball, values: FloatArray) -> FloatArray:
     return np.asarray(centre.worst_cases(values).expectation - slopes * ball.reach)
 
 
-def _best_by(round: Round, bound: Bound, scores: Callable[[FloatArray], FloatArray]) -> Found:
+def _best_by(round: Round, bound: Bound, scores: Callable[[FloatArray], FloatArray]) -> Winner:
     """Return the action whose upper bounds (n,) have the best score; the baseline if none meets the round's floor."""
 
-    def best(candidates: Candidates) -> Found:
+    def best(candidates: Candidates) -> Winner:
         ucb = candidates.values(bound, np.arange(len(candidates.points)))
         found = scores(ucb)
         first = first_of_the_best(found, TIE * float(np.ptp(ucb)))
-        return Found(candidates.point(first), float(found[first]))
+        return Winner(candidates.point(first), float(found[first]))
 
     found = round.search.best_by(round.ball, best, round.near)
     return round.search.best(round.ball, bound, round.near, round.under_way[:0]) if found is None else found
@@ -368,7 +368,10 @@ OF_DRBO: dict[str, Method] = {
 }
 """The methods that are an optimizer of drbo, by name."""
 
-METHODS: dict[str, Method | Own] = {**OF_DRBO, MethodName.ENSEMBLE: Own(MethodName.ENSEMBLE, "ensemble", Ensemble.of)}
+METHODS: dict[str, Method | ForeignMethod] = {
+    **OF_DRBO,
+    MethodName.ENSEMBLE: ForeignMethod(MethodName.ENSEMBLE, "ensemble", Ensemble.of),
+}
 """All methods by name."""
 
 OF_THE_PAPER = (MethodName.DRBO, MethodName.UCB, MethodName.STABLEOPT)

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from drbo.experiments._methods import Method
-from drbo.experiments._tasks import Own, Task
+from drbo.experiments._tasks import ForeignMethod, Task
 from drbo.names import SettingName
 from drbo.validation import FloatArray
 
@@ -30,7 +30,7 @@ class Player(Protocol):
         """Return the label of each action under the constraint of the task."""
 
 
-def player_of(method: Method | Own, task: Task, seed: int) -> Player:
+def player_of(method: Method | ForeignMethod, task: Task, seed: int) -> Player:
     """Return a method as it takes part in a run."""
     return _Optimizing(method, task, seed) if isinstance(method, Method) else _Asking(method, task, seed)
 
@@ -64,7 +64,7 @@ class _Optimizing:
 class _Asking:
     """An ask-tell object. An action or context between those of the problem is moved to the nearest one."""
 
-    def __init__(self, method: Own, task: Task, seed: int) -> None:
+    def __init__(self, method: ForeignMethod, task: Task, seed: int) -> None:
         self._name, self._task, self._session = method.name, task, method.session(task, seed)
         self._actions, self._outcomes = list[int](), list[float]()
         self._n_told = _positional(self._session.tell)

@@ -10,7 +10,7 @@ import numpy as np
 from drbo.experiments._methods import METHODS, OF_THE_PAPER
 from drbo.experiments._tasks import SETS, SETTINGS, SHARE, Goal, RadiusDial, data_driven_radius, radius_for_loss
 from drbo.experiments.records import (
-    Outcome,
+    Output,
     Plan,
     Store,
     Table,
@@ -29,17 +29,17 @@ from drbo.radius import empirical
 __all__ = ["corollary4", "demo", "dial", "figure1", "figure2", "problem_row", "sets"]
 
 
-def figure1(plan: Plan) -> Outcome:
+def figure1(plan: Plan) -> Output:
     """Draw both benchmark functions with their distributions and solutions."""
     required("matplotlib")
     from drbo.experiments import _figures, style
 
     problems = [benchmark_1(), benchmark_2()]
     files = style.save(_figures.figure1(problems), plan.out / "figure1")
-    return Outcome(files, [problem_row(problem) for problem in problems])
+    return Output(files, [problem_row(problem) for problem in problems])
 
 
-def figure2(plan: Plan) -> Outcome:
+def figure2(plan: Plan) -> Output:
     """Run three methods in three settings on both benchmarks, and draw their robust regret.
 
     In a simulator StableOpt runs twice: with DRBO's context rule, and with the rule of its own paper.
@@ -51,10 +51,10 @@ def figure2(plan: Plan) -> Outcome:
     name = plan.named("figure2")
     records = regret_sweep(name, plan, problems, SETTINGS, (*OF_THE_PAPER, MethodName.STABLEOPT_OWN))
     files = style.save(_figures.figure2(records, [p.name for p in problems], plan.seed), plan.out / name)
-    return Outcome([plan.out / f"{name}.csv", *files], regret_rows(records))
+    return Output([plan.out / f"{name}.csv", *files], regret_rows(records))
 
 
-def corollary4(plan: Plan) -> Outcome:
+def corollary4(plan: Plan) -> Output:
     """Run three methods in the data-driven setting with the literal radius of Corollary 4, and draw their regret."""
     required("matplotlib", "joblib")
     from drbo.experiments import _figures, style
@@ -68,7 +68,7 @@ def corollary4(plan: Plan) -> Outcome:
         for row in rows:
             if row["problem"] == problem.name:
                 row["rounds with every distribution"] = everything
-    return Outcome([plan.out / "corollary4.csv", *files], rows)
+    return Output([plan.out / "corollary4.csv", *files], rows)
 
 
 def _rounds_of_everything(problem: Problem, records: Table) -> float:
@@ -89,7 +89,7 @@ def _rounds_of_everything(problem: Problem, records: Table) -> float:
     return float(np.mean(counts))
 
 
-def demo(plan: Plan) -> Outcome:
+def demo(plan: Plan) -> Output:
     """Run three methods on benchmark 1 in the simulator setting, and draw the function and their regret."""
     required("matplotlib", "joblib")
     from drbo.experiments import _figures, style
@@ -98,7 +98,7 @@ def demo(plan: Plan) -> Outcome:
     name = plan.named("demo")
     records = regret_sweep(name, plan, [problem], ["simulator"])
     files = style.save(_figures.demo(problem, records, plan.seed), plan.out / name)
-    return Outcome(files, regret_rows(records))
+    return Output(files, regret_rows(records))
 
 
 def regret_sweep(
@@ -157,7 +157,7 @@ def regret_rows(records: Table) -> list[dict[str, Any]]:
     return rows
 
 
-def dial(plan: Plan) -> Outcome:
+def dial(plan: Plan) -> Output:
     """Draw the robust choice as a function of the radius, from stochastic to worst case."""
     required("matplotlib")
     from drbo.experiments import _figures, style
@@ -170,10 +170,10 @@ def dial(plan: Plan) -> Outcome:
     rows = []
     for i in sorted({int(np.argmax(result.action_index == x)) for x in result.action_index}):
         rows.append({"action": float(problem.actions[result.action_index[i], 0]), **result.row(i)})
-    return Outcome(files, rows)
+    return Output(files, rows)
 
 
-def sets(plan: Plan) -> Outcome:
+def sets(plan: Plan) -> Output:
     """Draw the worst distributions of all sets side by side, at radii with an equal loss of the robust solution."""
     required("matplotlib")
     from drbo.experiments import _figures, style
@@ -195,7 +195,7 @@ def sets(plan: Plan) -> Outcome:
             }
         )
     files = style.save(_figures.sets(problem, x, weights, radii), plan.out / "sets")
-    return Outcome(files, rows)
+    return Output(files, rows)
 
 
 def _radius_of_nearly_the_worst(problem: Problem, set_name: str) -> float:

@@ -20,7 +20,7 @@ from drbo.radius import Bootstrap, RadiusRule, Theoretical
 from drbo.rounds.ball import TIE, first_of_the_best
 from drbo.validation import FloatArray
 
-__all__ = ["SETS", "SETTINGS", "AskTell", "Goal", "Own", "Task"]
+__all__ = ["SETS", "SETTINGS", "AskTell", "ForeignMethod", "Goal", "Task"]
 
 SETTINGS = tuple(name.value for name in SettingName)
 
@@ -224,7 +224,7 @@ class AskTell(Protocol):
 
 
 @dataclass(frozen=True)
-class Own:
+class ForeignMethod:
     """A method that is an ask-tell object.
 
     Attributes

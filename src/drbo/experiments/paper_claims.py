@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import drbo
-from drbo.experiments.records import Outcome, Plan
+from drbo.experiments.records import Output, Plan
 from drbo.models import SupportsInformationGain, maximum_information_gain
 from drbo.models.surrogate import supports
 from drbo.names import SettingName
@@ -26,7 +26,7 @@ LINEAR = 0.5
 """Regret counts as linear if the regret per round in the last quarter is this share of the mean one, or more."""
 
 
-def claims(plan: Plan, tables: Mapping[str, Rows]) -> Outcome:
+def claims(plan: Plan, tables: Mapping[str, Rows]) -> Output:
     """Return a row per claim, from the tables of the figures and from runs of the theorems.
 
     A figure that is not among the tables was not run, and its claims say so. The theorems are tried on `plan.runs`
@@ -39,7 +39,7 @@ def claims(plan: Plan, tables: Mapping[str, Rows]) -> Outcome:
         *_figure3(tables.get("figure3", ())),
         *_theorems(min(plan.runs, 10), min(plan.rounds, 100), plan.seed),
     ]
-    return Outcome([], rows)
+    return Output([], rows)
 
 
 def _row(claim: str, where: str, run: str, number: str, holds: bool | str) -> dict[str, Any]:

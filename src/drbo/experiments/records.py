@@ -24,13 +24,13 @@ from drbo._files import write_atomically
 from drbo._messages import require
 from drbo.experiments._methods import METHODS, Method
 from drbo.experiments._players import player_of
-from drbo.experiments._tasks import SETS, SHARE, Own, Task
+from drbo.experiments._tasks import SETS, SHARE, ForeignMethod, Task
 from drbo.names import SettingName
 from drbo.problems import Problem
 from drbo.radius import empirical
 from drbo.validation import FloatArray
 
-__all__ = ["Execution", "Outcome", "Plan", "run"]
+__all__ = ["Execution", "Output", "Plan", "run"]
 
 
 def per_run(records: Table, column: str) -> FloatArray:
@@ -158,7 +158,7 @@ def generator(seed: int, run: int) -> np.random.Generator:
 def run(
     problem: Problem,
     setting_name: str,
-    method: str | Method | Own,
+    method: str | Method | ForeignMethod,
     rounds: int,
     seed: int,
     number: int,
@@ -286,7 +286,7 @@ class Plan:
         """Return the file name of a figure; for sets other than the MMD the name differs from the paper's."""
         return figure if self.ambiguity == "mmd" else f"{figure}-{self.ambiguity}"
 
-    def job(self, problem: Problem, setting: str, method: str | Method | Own, number: int) -> tuple[Any, ...]:
+    def job(self, problem: Problem, setting: str, method: str | Method | ForeignMethod, number: int) -> tuple[Any, ...]:
         """Return the arguments of `run` for one run of a method."""
         return problem, setting, method, self.rounds, self.seed, number, self.ambiguity
 
@@ -297,7 +297,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Output:
     """The result of an experiment: the files written, and the rows of a table to print."""
 
     files: list[Path]

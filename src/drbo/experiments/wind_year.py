@@ -15,7 +15,7 @@ from drbo.experiments._methods import OF_DRBO, OF_THE_PAPER
 from drbo.experiments._tasks import Goal
 from drbo.experiments.records import (
     RECORDS,
-    Outcome,
+    Output,
     Plan,
     Store,
     Table,
@@ -141,7 +141,7 @@ EVERY = 11
 """Figure 3 solves every 11th hour of the year: 11 and 24 are coprime, so all hours of the day occur."""
 
 
-def figure3(plan: Plan, series: WindSeries, hours: int | None = None, every: int = EVERY) -> Outcome:
+def figure3(plan: Plan, series: WindSeries, hours: int | None = None, every: int = EVERY) -> Output:
     """Choose radii on the first year of wind, decide every N-th hour of the second, and draw revenue and regret.
 
     Each of these hours is solved once per run, with different noise, and represents N hours of the year in all totals.
@@ -198,4 +198,4 @@ def figure3(plan: Plan, series: WindSeries, hours: int | None = None, every: int
                 "mean commitment": float(own["action"].mean() / 49.0),
             }
         )
-    return Outcome([plan.out / "figure3.csv", plan.out / "figure3_backtest.csv", *files], rows)
+    return Output([plan.out / "figure3.csv", plan.out / "figure3_backtest.csv", *files], rows)

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from drbo import Optimizer
-from drbo.report.contents import Contents
+from drbo.report.contents import PageContents
 from drbo.report.phrases import rounded
 from drbo.spaces.space import row, text, words
 
@@ -14,7 +14,7 @@ _SHOWN = 200
 """Longest text of an argument that is shown."""
 
 
-def changes(now: Contents, before: Contents) -> dict[str, Any]:
+def changes(now: PageContents, before: PageContents) -> dict[str, Any]:
     """Return paragraphs on each change with its reason, and a table of both runs: name, before, now."""
     said = [_history(now.opt, before.opt), *_arguments(now.opt, before.opt)]
     said += _decision(now, before)
@@ -51,7 +51,7 @@ def _more(count: int) -> str:
 
 def _arguments(now: Optimizer, before: Optimizer) -> list[str]:
     """Return the arguments that differ."""
-    mine, theirs = Contents.arguments(now), Contents.arguments(before)
+    mine, theirs = PageContents.arguments(now), PageContents.arguments(before)
     different = [name for name in {**theirs, **mine} if mine.get(name) != theirs.get(name)]
     return [
         f"The argument {name} is {_short(mine.get(name, 'none'))} here and {_short(theirs.get(name, 'none'))} there."
@@ -63,7 +63,7 @@ def _short(value: str) -> str:
     return value if len(value) <= _SHOWN else f"{value[:_SHOWN]} ..."
 
 
-def _decision(now: Contents, before: Contents) -> list[str]:
+def _decision(now: PageContents, before: PageContents) -> list[str]:
     """Return whether the decision changed, and why: both actions, each by both models."""
     new, old = now.recommended, before.recommended
     if new is None or old is None:
@@ -99,7 +99,7 @@ def _decision(now: Contents, before: Contents) -> list[str]:
     return [*said, f"Most of the change comes from {reason}."]
 
 
-def _largest_change(now: Contents, before: Contents) -> list[str]:
+def _largest_change(now: PageContents, before: PageContents) -> list[str]:
     """Return the part of the bound of the same action that differs most; nothing if no part is finite or differs."""
     assert now.recommended is not None  # the caller looked
     assert before.recommended is not None

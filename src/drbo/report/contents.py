@@ -27,17 +27,17 @@ from drbo.report.marks import (
     Axis,
     Band,
     Bars,
+    Dots,
     Figure,
     Line,
     Mark,
-    Points,
     Rule,
     Strip,
     percent,
 )
-from drbo.report.phrases import Wording, rounded, shift_in_words
+from drbo.report.phrases import Phrases, rounded, shift_in_words
 from drbo.report.plots import SHARES, bounds_over_time, course
-from drbo.report.scales import Labels, Percentages, Whole
+from drbo.report.scales import Names, Percentages, Whole
 from drbo.report.surface import box_of
 from drbo.report.verdict import Verdict, came_true, verdict
 from drbo.spaces.space import Row, is_number, row, text, words
@@ -48,14 +48,14 @@ CANDIDATES = 24
 """Number of the best and of the last actions that the dial of a large run chooses from."""
 
 
-class Contents:
+class PageContents:
     """The contents for one optimizer, with one method per section of the page."""
 
     def __init__(self, opt: Optimizer) -> None:
         self.opt = opt
         self.course = course(opt)
         self.recommended: Recommendation | None = self.course.recommended
-        self.words = Wording.of(opt)
+        self.words = Phrases.of(opt)
         self.rows = np.flatnonzero(~np.isnan(self.course.outcomes)).tolist()  # of results with an outcome
 
     @property
@@ -135,7 +135,7 @@ class Contents:
         seen = run.outcomes[came].tolist()
         failed, waiting = run.failed.tolist(), run.waiting.tolist()
         words = self.words
-        marks: list[Mark] = [Points(run.evaluations[came].tolist(), list(seen), words.name, GREY, rows=self.rows)]
+        marks: list[Mark] = [Dots(run.evaluations[came].tolist(), list(seen), words.name, GREY, rows=self.rows)]
         sentence = _counted(len(seen), "outcome")
         sentence += f", {_counted(len(failed), 'failed evaluation')}" if failed else ""
         sentence += f", {len(waiting)} pending." if waiting else "."
@@ -179,7 +179,7 @@ class Contents:
                 some = [(i, y) for i, y in pairs if (limit.sign * (y - limit.threshold) >= 0.0) is kept]
                 if some:
                     at_rows = [i - 1 for i, _ in some]
-                    marks.append(Points([i for i, _ in some], [y for _, y in some], label, color, rows=at_rows))
+                    marks.append(Dots([i for i, _ in some], [y for _, y in some], label, color, rows=at_rows))
             if r is not None and pairs:
                 at, bound, optimistic = (
                     part.tolist() for part in bounds_over_time(self.opt, self.course.results, r.action, name)
@@ -370,7 +370,7 @@ class Contents:
             if chosen.any():
                 x, y, below, above = (part[chosen].tolist() for part in (found.outcome, found.mean, low, high))
                 rows = () if own is None else own[chosen].tolist()
-                marks.append(Points(x, y, name, color, low=below, high=above, rows=rows))
+                marks.append(Dots(x, y, name, color, low=below, high=above, rows=rows))
         alt = "outcomes against their leave-one-out predictions"
         drawn = Figure(
             marks,
@@ -418,7 +418,7 @@ class Contents:
             advice.insert(0, f"First check the worst case: evaluate {r.check}.")
         alt = "share of the variation of f by parameter and condition"
         across = Axis("share of the variation", Percentages)
-        drawn = Figure([bars], across, Axis("", Labels), alt, height=90 + 34 * len(order)) if order else None
+        drawn = Figure([bars], across, Axis("", Names), alt, height=90 + 34 * len(order)) if order else None
         return {"sentence": sentence, "next": " ".join(advice), "shares": shares, "figure": drawn}
 
     # --- 8: all results ---------------------------------------------------------------------------------------------
@@ -498,7 +498,7 @@ def beside(name: str, values: Sequence[Any], reference: Sequence[float], worst: 
             for value, weight in zip(values, weights, strict=True):
                 mass[value] += weight
             marks.append(Bars(labels, list(mass.values()), label, color, 0.1 + 0.4 * i, 0.5 + 0.4 * i))
-        return Figure(marks, Axis(name, Labels), Axis("share", Percentages), alt, "half")
+        return Figure(marks, Axis(name, Names), Axis("share", Percentages), alt, "half")
     column = np.array(values, dtype=float)
     used = (np.array(reference) > 0.0) | (np.array(worst) > 0.0)
     low, high = float(column[used].min()), float(column[used].max())
@@ -520,5 +520,5 @@ def plane(names: Sequence[str], columns: Sequence[Sequence[float]], weights: Seq
         x, y = ([column[i] for i in some] for column in columns)
         sizes = [40.0 * math.sqrt(mass[i] / largest) for i in some]
         hints = [f"{label}: {text(a)}, {text(b)}: {mass[i]:.1%}" for a, b, i in zip(x, y, some, strict=True)]
-        marks.append(Points(x, y, label, color, sizes=sizes, opacity=0.55, hints=hints))
+        marks.append(Dots(x, y, label, color, sizes=sizes, opacity=0.55, hints=hints))
     return Figure(marks, Axis(names[0]), Axis(names[1]), f"{names[0]} and {names[1]}: mass by area", "wide")

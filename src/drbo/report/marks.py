@@ -89,7 +89,7 @@ class Mark(ABC):
 
 
 @dataclass(frozen=True)
-class Points(Mark):
+class Dots(Mark):
     """Discs or other symbols at x (n,) and y (n,), with optional error bars from `low` to `high` (n,).
 
     `hints` (n,) are shown in place of the values. `rows` (n,) are the rows of the table of results that the points

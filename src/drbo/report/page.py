@@ -18,7 +18,7 @@ from drbo import Optimizer, validation
 from drbo._files import write_atomically
 from drbo._messages import counted
 from drbo.report.changes import changes
-from drbo.report.contents import Contents, as_sentence
+from drbo.report.contents import PageContents, as_sentence
 from drbo.report.marks import Figure, escaped, legend
 from drbo.spaces.space import text
 
@@ -42,7 +42,7 @@ def write(
 
 def page(opt: Optimizer, title: str, against: Optimizer | None = None) -> str:
     """Return the page of an optimizer as HTML."""
-    body = "".join(_sections(Contents(opt), None if against is None else Contents(against)))
+    body = "".join(_sections(PageContents(opt), None if against is None else PageContents(against)))
     script = _asset("page.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     made = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
@@ -71,7 +71,7 @@ style-src 'unsafe-inline'; img-src data:">
 """
 
 
-def _sections(contents: Contents, before: Contents | None) -> list[str]:
+def _sections(contents: PageContents, before: PageContents | None) -> list[str]:
     """Return the sections of the page in order; `before` are the contents of another run."""
     progress = contents.progress()
     parts = [_section("deploy", "The answer", "", _answers(contents.deploy()))]

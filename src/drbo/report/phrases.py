@@ -13,7 +13,7 @@ from drbo.rounds.limits import in_unit
 
 
 @dataclass(frozen=True)
-class Wording:
+class Phrases:
     """The words for an outcome.
 
     Attributes
@@ -27,7 +27,7 @@ class Wording:
     maximize: bool
 
     @classmethod
-    def of(cls, opt: Optimizer) -> Wording:
+    def of(cls, opt: Optimizer) -> Phrases:
         """Return the words for the objective of an optimizer."""
         own = opt.configuration
         return cls(printable(own.objective.name), own.objective.unit, own.maximize)

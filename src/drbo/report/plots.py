@@ -15,7 +15,7 @@ from drbo.analysis import Recommendation
 from drbo.analysis.profile import BLUE, GREEN, GREY, ORANGE, PINK, panels
 from drbo.knowledge import Result
 from drbo.models import SupportsManyOutcomes, supports
-from drbo.report.phrases import Wording
+from drbo.report.phrases import Phrases
 from drbo.spaces.space import is_number, row, text
 from drbo.validation import FloatArray
 
@@ -127,7 +127,7 @@ class Plots:
         figure, (axes,) = panels(1, 1, 6.4, 3.8)
         run = course(self._opt)
         if np.isfinite(run.outcomes).any():
-            axes.plot(run.evaluations, run.outcomes, "o", color=GREY, markersize=4, label=Wording.of(self._opt).name)
+            axes.plot(run.evaluations, run.outcomes, "o", color=GREY, markersize=4, label=Phrases.of(self._opt).name)
         if len(run.at):
             axes.fill_between(run.at, run.bound, run.optimistic, color=BLUE, alpha=0.12, linewidth=0.0)
             name = "bound of the recommended action under the shift"
@@ -140,7 +140,7 @@ class Plots:
                 heights = np.full(len(where), 1.03)
                 (drawn,) = axes.plot(where, heights, marker, color=colour, label=name, transform=above, clip_on=False)
                 drawn.set_fillstyle("none")
-        axes.set(xlabel="evaluation", ylabel=Wording.of(self._opt).axis)
+        axes.set(xlabel="evaluation", ylabel=Phrases.of(self._opt).axis)
         axes.set_title("Progress", pad=14.0)
         if axes.get_legend_handles_labels()[0]:
             axes.legend(frameon=False, fontsize="small")

@@ -113,7 +113,7 @@ class Percentages(Numbers):
 
 
 @dataclass(frozen=True)
-class Factors(Scale):
+class Logarithmic(Scale):
     """Positive numbers on a logarithmic scale; the ends are logarithms to base 10."""
 
     low: float
@@ -145,7 +145,7 @@ class Factors(Scale):
 
 
 @dataclass(frozen=True)
-class Labels(Scale):
+class Names(Scale):
     """Labels side by side."""
 
     ruled: ClassVar[bool] = False
@@ -169,10 +169,10 @@ class Labels(Scale):
 def scale_of(values: Sequence[Any]) -> type[Scale]:
     """Return the kind of scale for values: labels, numbers, or factors if the values are spaced geometrically."""
     if not is_number(values):
-        return Labels
+        return Names
     numbers = np.array(values, dtype=float)
     if len(numbers) > 2 and (numbers > 0.0).all() and np.ptp(np.diff(np.log(numbers))) < 1e-6:
-        return Factors
+        return Logarithmic
     return Whole if len(values) <= _FEW and all(isinstance(value, int) for value in values) else Numbers
 
 

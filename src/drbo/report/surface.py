@@ -13,8 +13,8 @@ from drbo import Box, Optimizer, Samples
 from drbo.analysis import Recommendation
 from drbo.knowledge import Result
 from drbo.models import SupportsManyOutcomes, supports
-from drbo.report.marks import BLUE, GREY, ORANGE, RED, Axis, Band, Cells, Figure, Line, Mark, Points
-from drbo.report.phrases import Wording
+from drbo.report.marks import BLUE, GREY, ORANGE, RED, Axis, Band, Cells, Dots, Figure, Line, Mark
+from drbo.report.phrases import Phrases
 from drbo.report.scales import scale_of
 from drbo.spaces import FiniteSet, Parameter
 from drbo.spaces.space import Row, is_number, plain, row
@@ -107,9 +107,9 @@ def _slice(
 
     `told` are the values of the parameter in all results.
     """
-    words, found = Wording.of(opt), [(i, result.outcome) for i, result in enumerate(results)]
+    words, found = Phrases.of(opt), [(i, result.outcome) for i, result in enumerate(results)]
     rows, y = zip(*((i, y) for i, y in found if y is not None), strict=True)
-    outcomes = Points([told[i] for i in rows], y, "evaluations", GREY, size=5.0, opacity=0.6, rows=rows)
+    outcomes = Dots([told[i] for i in rows], y, "evaluations", GREY, size=5.0, opacity=0.6, rows=rows)
     axes = Axis(name, scale_of(values)), Axis(words.axis)
     return Figure([*marks, outcomes, here], *axes, f"expected {words.name} along {name}", "half")
 
@@ -131,7 +131,7 @@ def _along_members(
                 [(label, color, *([part[i] for i in order] for part in parts)) for label, color, *parts in found],
             )
         else:
-            marks = [Points(x, middle, label, color) for label, color, middle, _, _ in found]
+            marks = [Dots(x, middle, label, color) for label, color, middle, _, _ in found]
         here = row(r.action, "action")
         at = next(i for i, one in enumerate(rows) if one == here)
         outcomes = [one[name] for one in told]
@@ -168,8 +168,8 @@ def maps(opt: Optimizer, results: Sequence[Result], r: Recommendation) -> list[d
         shown = [[_shown(v) for v in part] for part in (xs, ys)]
         titles = [_title(axes, kind_x, name_x), _title(axes, kind_y, name_y)]
         marks: list[Mark] = [
-            Cells(shown[0], shown[1], mean, f"colour: expected {Wording.of(opt).axis}"),
-            Points(
+            Cells(shown[0], shown[1], mean, f"colour: expected {Phrases.of(opt).axis}"),
+            Dots(
                 [one[kind_x][name_x] for one in told],
                 [one[kind_y][name_y] for one in told],
                 "evaluations",
@@ -182,7 +182,7 @@ def maps(opt: Optimizer, results: Sequence[Result], r: Recommendation) -> list[d
         ]
         x, y = (Axis(title, scale_of(v), 0.5 / max(len(v) - 1, 1)) for title, v in zip(titles, shown, strict=True))
         name = " and ".join(titles)
-        drawn.append({"name": name, "figure": Figure(marks, x, y, f"{Wording.of(opt).axis} over {name}")})
+        drawn.append({"name": name, "figure": Figure(marks, x, y, f"{Phrases.of(opt).axis} over {name}")})
     return drawn
 
 
@@ -350,9 +350,9 @@ def _shown(value: Any) -> Any:
     return next(iter(row(value, "").values())) if isinstance(value, np.ndarray) else plain(value)
 
 
-def _here(x: Any, y: Any) -> Points:
+def _here(x: Any, y: Any) -> Dots:
     """Return the mark of the recommended action."""
-    return Points([x], [y], "recommended", RED, "star")
+    return Dots([x], [y], "recommended", RED, "star")
 
 
 def along(
@@ -368,5 +368,5 @@ def along(
             marks += [Band(x, low, high, color), Line(x, middle, name, color)]
         else:
             shift = 0.2 * (i - 0.5 * (len(curves) - 1)) / len(x)
-            marks.append(Points(x, middle, name, color, low=low, high=high, shift=shift))
+            marks.append(Dots(x, middle, name, color, low=low, high=high, shift=shift))
     return marks

@@ -18,7 +18,7 @@ from drbo.analysis.answers import FEW_ROWS
 from drbo.analysis.edges import LEAST_GAIN
 from drbo.knowledge import ahead
 from drbo.knowledge.ahead import FAR
-from drbo.report.phrases import Wording, rounded
+from drbo.report.phrases import Phrases, rounded
 from drbo.rounds import checked
 
 THRESHOLDS: Final = {
@@ -82,7 +82,7 @@ class Verdict:
         return WORDS[self.light]
 
 
-def verdict(r: Recommendation, outcomes: Sequence[float], dimensions: int, words: Wording) -> Verdict:
+def verdict(r: Recommendation, outcomes: Sequence[float], dimensions: int, words: Phrases) -> Verdict:
     """Return the verdict on a recommendation, given all outcomes and the number of parameters and conditions."""
     found = [_enough(r, outcomes, dimensions, words), came_true(r), _worst_case(r), *_limits(r), *_others(r, words)]
     return Verdict(tuple(found))
@@ -92,7 +92,7 @@ def _counted(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
-def _enough(r: Recommendation, outcomes: Sequence[float], dimensions: int, words: Wording) -> Finding:
+def _enough(r: Recommendation, outcomes: Sequence[float], dimensions: int, words: Phrases) -> Finding:
     """Return whether there are enough outcomes, and what the model does not know yet."""
     count, wanted = len(outcomes), int(THRESHOLDS["outcomes per dimension"] * dimensions)
     if count < THRESHOLDS["fewest outcomes"]:
@@ -168,7 +168,7 @@ def _limits(r: Recommendation) -> list[Finding]:
     return found
 
 
-def _others(r: Recommendation, words: Wording) -> list[Finding]:
+def _others(r: Recommendation, words: Phrases) -> list[Finding]:
     """Return whether ranges limit the action, whether it is likely to fail, and whether the reference is small."""
     found = []
     for edge in r.edges:

@@ -2,6 +2,6 @@
 
 from drbo.rounds.context_rules import Beliefs, ContextRule
 from drbo.rounds.policies import Choice, Round
-from drbo.rounds.search import Candidates, Found
+from drbo.rounds.search import Candidates, Winner
 
-__all__ = ["Beliefs", "Candidates", "Choice", "ContextRule", "Found", "Round"]
+__all__ = ["Beliefs", "Candidates", "Choice", "ContextRule", "Round", "Winner"]

@@ -30,7 +30,7 @@ from drbo.models.draws import DrawOfRound
 from drbo.models.surrogate import Estimate
 from drbo.models.with_known import DrawWithKnown
 from drbo.rounds.ball import Ball
-from drbo.rounds.search import Candidates, Found, Indices, NoActionLeftError, Smooth, WholeSearch
+from drbo.rounds.search import Candidates, Indices, NoActionLeftError, Smooth, WholeSearch, Winner
 from drbo.spaces.box import Box
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
@@ -72,11 +72,11 @@ class BoxSearch(WholeSearch):
 
     def best(
         self, ball: Ball, bound: Estimate, near: FloatArray, away: FloatArray, failed: Sequence[Point] = ()
-    ) -> Found:
+    ) -> Winner:
         bad = np.array([point.coordinates for point in failed]).reshape(-1, self.space.dimension)
         objective = Objective(ball, bound)
         x = best_in_box(self.space, objective, np.unique(near, axis=0), away, ball.seed, bad)
-        return Found(Point(x), float(objective.scores(x[None])[0]))
+        return Winner(Point(x), float(objective.scores(x[None])[0]))
 
     def permits(self, action: Point) -> bool:
         return bool(self.space.permits(action.coordinates[None])[0])

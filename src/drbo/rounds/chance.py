@@ -34,7 +34,7 @@ from drbo.models.surrogate import Posterior
 from drbo.rounds.ball import TIE, Ball, first_of_the_best
 from drbo.rounds.context_rules import Beliefs, ContextRule, Uncertain, check_rule
 from drbo.rounds.policies import Choice, Optimism, Policy, Round, picked
-from drbo.rounds.search import Candidates, Found
+from drbo.rounds.search import Candidates, Winner
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 
@@ -275,14 +275,14 @@ class LevelSet(Policy):
     def choose(self, round: Round, beliefs: Beliefs) -> Choice:
         return _chosen(self.chance, self.contexts, round, beliefs, self._most_open, self._most_open_of_all)
 
-    def _most_open_of_all(self, ball: Ball, event: ModelEvent, beliefs: Beliefs, candidates: Candidates) -> Found:
+    def _most_open_of_all(self, ball: Ball, event: ModelEvent, beliefs: Beliefs, candidates: Candidates) -> Winner:
         return self._ranked(ball, event, beliefs, candidates)[1]
 
-    def _most_open(self, ball: Ball, event: ModelEvent, beliefs: Beliefs, candidates: Candidates) -> Found | None:
+    def _most_open(self, ball: Ball, event: ModelEvent, beliefs: Beliefs, candidates: Candidates) -> Winner | None:
         still_open, found = self._ranked(ball, event, beliefs, candidates)
         return found if still_open else None
 
-    def _ranked(self, ball: Ball, event: ModelEvent, beliefs: Beliefs, candidates: Candidates) -> tuple[bool, Found]:
+    def _ranked(self, ball: Ball, event: ModelEvent, beliefs: Beliefs, candidates: Candidates) -> tuple[bool, Winner]:
         """Return whether any candidate is open, and the least certain of the open ones, or else of all."""
         rows = np.arange(len(candidates.points))
         posterior, width = beliefs.expected(ball), _width(ball, beliefs, len(rows))
@@ -294,10 +294,10 @@ class LevelSet(Policy):
         any_open = bool(still_open.any())
         scores = np.where(still_open, by_action, -np.inf) if any_open else by_action
         best = first_of_the_best(scores, TIE * float(np.abs(by_action).max()))
-        return any_open, Found(candidates.point(best), float(scores[best]))
+        return any_open, Winner(candidates.point(best), float(scores[best]))
 
 
-_Chooser = Callable[[Ball, ModelEvent, Beliefs, Candidates], Found | None]
+_Chooser = Callable[[Ball, ModelEvent, Beliefs, Candidates], Winner | None]
 
 
 def _chosen(chance: Chance, rule: ContextRule | None, round: Round, beliefs: Beliefs, *choosers: _Chooser) -> Choice:
@@ -315,4 +315,4 @@ def _chosen(chance: Chance, rule: ContextRule | None, round: Round, beliefs: Bel
     if found is None:  # no action is permitted: the search has its own fallback
         found = round.search.best(ball, bound, round.near, round.under_way[:0])
     score = float(ball.worst_case(bound.of_action(found.action)).expectation)
-    return picked(rule, round, beliefs, ball, Found(found.action, score))
+    return picked(rule, round, beliefs, ball, Winner(found.action, score))

@@ -16,7 +16,7 @@ from drbo.models.surrogate import Capability, Posterior
 from drbo.rounds.ball import Ball
 from drbo.rounds.context_rules import Beliefs, ContextRule, Informative
 from drbo.rounds.policies import Choice, Evaluations, Optimism, Policy, Round, picked
-from drbo.rounds.search import Found
+from drbo.rounds.search import Winner
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 
@@ -270,7 +270,7 @@ class Checked(Policy):
         return None
 
     @staticmethod
-    def _recommended(round: Round, lower: Bound) -> Found | None:
+    def _recommended(round: Round, lower: Bound) -> Winner | None:
         """Return the action that would be recommended; None if no action is known to meet the limits."""
         if round.deciding is not None:
             return round.deciding.permitted(round.ball, lower, round.near)

@@ -22,7 +22,7 @@ from drbo.ambiguity.family import SetOrFamily, as_placed
 from drbo.ambiguity.placed import EPSILON, PlacedSet, check_size
 from drbo.models.surrogate import Estimate
 from drbo.rounds.ball import TIE, Ball
-from drbo.rounds.search import Candidates, Found, Indices, NoActionLeftError, WholeSearch
+from drbo.rounds.search import Candidates, Indices, NoActionLeftError, WholeSearch, Winner
 from drbo.spaces.finite import FiniteSet
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
@@ -43,7 +43,7 @@ class GridSearch(WholeSearch):
 
     def best(
         self, ball: Ball, bound: Estimate, near: FloatArray, away: FloatArray, failed: Sequence[Point] = ()
-    ) -> Found:
+    ) -> Winner:
         """Return the best action that has not failed; `near` and `away` are not used on a grid."""
         del near, away
         values = bound.on_grid(actions=self.space.coordinates)
@@ -59,7 +59,7 @@ class GridSearch(WholeSearch):
         choice = best_action(values, ball.ambiguity, ball.weights, ball.radius, feasible)
         self._met = ball, choice.visited
         i = int(rows[choice.action_index])
-        return Found(Point(self.space.coordinates[i], i), choice.score)
+        return Winner(Point(self.space.coordinates[i], i), choice.score)
 
     def candidates(self, near: FloatArray, seed: int) -> Candidates:
         del near, seed

@@ -30,7 +30,7 @@ from drbo.models.surrogate import AnyCurve, Posterior, SupportsAverages, Support
 from drbo.rounds.ball import Ball
 from drbo.rounds.context_rules import Beliefs
 from drbo.rounds.policies import ActionFirst, Choice, Optimism, Round, picked
-from drbo.rounds.search import Found
+from drbo.rounds.search import Winner
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 
@@ -162,12 +162,12 @@ class JointOptimism(ActionFirst):
         ball, found = self._best(round, beliefs)
         return picked(self.contexts, round, beliefs, ball, found)
 
-    def _best(self, round: Round, beliefs: Beliefs) -> tuple[Ball, Found]:
+    def _best(self, round: Round, beliefs: Beliefs) -> tuple[Ball, Winner]:
         """Return the action and its score, and the ball extended by the adversary's contexts for it."""
         ball, width, away = round.ball, beliefs.width, round.away(self.contexts)
         posterior = beliefs.expected(ball)
         bounds = [AverageBound.of(cast(SupportsAverages, posterior), ball.weights, width, UPPER)]
-        weights, tried = [ball.weights], list[Found]()
+        weights, tried = [ball.weights], list[Winner]()
         while True:
             found = round.search.best(ball, LeastBound(tuple(bounds)), round.near, away)
             wider, _ = ball.widened(Bound(beliefs.certain(ball), width, UPPER), found.action, found.score)
@@ -176,7 +176,7 @@ class JointOptimism(ActionFirst):
                 weights = [np.append(w, np.zeros(len(ball.weights) - len(w))) for w in weights]
                 bounds = [AverageBound.of(cast(SupportsAverages, posterior), w, width, UPPER) for w in weights]
             worst = worst_average(ball, posterior, found.action, width)
-            tried.append(Found(found.action, worst.value))
+            tried.append(Winner(found.action, worst.value))
             if found.score - worst.value <= _SHARE * worst.deviation or len(tried) == _SEARCHES:
                 return ball, max(tried, key=lambda one: one.score)
             weights.append(worst.weights)

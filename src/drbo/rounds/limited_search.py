@@ -21,12 +21,12 @@ from drbo.rounds.floors import Floor, Requirement
 from drbo.rounds.search import (
     Candidates,
     FewCandidates,
-    Found,
     Indices,
     NoActionLeftError,
     Pick,
     Search,
     WholeSearch,
+    Winner,
 )
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
@@ -78,13 +78,13 @@ class FewActions(Search):
 
     def best(
         self, ball: Ball, bound: Estimate, near: FloatArray, away: FloatArray, failed: Sequence[Point] = ()
-    ) -> Found:
+    ) -> Winner:
         del near, away, failed
         scores = ball.worst_cases(np.array([bound.of_action(action) for action in self._actions])).expectation
         first = int(np.argmax(scores))
-        return Found(self._actions[first], float(scores[first]))
+        return Winner(self._actions[first], float(scores[first]))
 
-    def best_by(self, ball: Ball, pick: Pick, near: FloatArray, failed: Sequence[Point] = ()) -> Found | None:
+    def best_by(self, ball: Ball, pick: Pick, near: FloatArray, failed: Sequence[Point] = ()) -> Winner | None:
         del ball, near, failed
         return pick(FewCandidates.of(self._actions))
 
@@ -116,7 +116,7 @@ class LimitedSearch(Search):
 
     def best(
         self, ball: Ball, bound: Estimate, near: FloatArray, away: FloatArray, failed: Sequence[Point] = ()
-    ) -> Found:
+    ) -> Winner:
         """Return the permitted action with the largest robust score found; without one the baseline or the closest.
 
         Pending actions (`away`) are repeated if a baseline is the alternative, because few actions may be permitted.
@@ -131,7 +131,7 @@ class LimitedSearch(Search):
         if self._baseline is not None:
             return FewActions(self._inner, [self._baseline]).best(ball, bound, near, near[:0])
         action = self.closest(ball, near, failed)
-        return Found(action, float(ball.worst_case(bound.of_action(action)).expectation))
+        return Winner(action, float(ball.worst_case(bound.of_action(action)).expectation))
 
     def permitted(
         self,
@@ -140,7 +140,7 @@ class LimitedSearch(Search):
         near: FloatArray,
         failed: Sequence[Point] = (),
         away: FloatArray | None = None,
-    ) -> Found | None:
+    ) -> Winner | None:
         """Return the permitted action with the largest robust score found, away from `away`; None if there is none."""
         known, away = self._known(ball, near, bound), near[:0] if away is None else away
         slack = np.zeros(len(self._requirements))  # the loss between the atoms
@@ -179,7 +179,7 @@ class LimitedSearch(Search):
     def compares(self, ball: Ball) -> bool:
         return ball.on_atoms or not any(one.everywhere for one in self._requirements)
 
-    def best_by(self, ball: Ball, pick: Pick, near: FloatArray, failed: Sequence[Point] = ()) -> Found | None:
+    def best_by(self, ball: Ball, pick: Pick, near: FloatArray, failed: Sequence[Point] = ()) -> Winner | None:
         """Return the best permitted action; None if there is none, or `pick` finds none."""
         if not self.compares(ball):
             raise TypeError(
@@ -187,7 +187,7 @@ class LimitedSearch(Search):
                 "as an atom: give a finite set of contexts, or Samples without within= and with room for all, atoms=..."
             )
 
-        def permitted(candidates: Candidates) -> Found | None:
+        def permitted(candidates: Candidates) -> Winner | None:
             rows = np.arange(len(candidates.points))
             for requirement in self._requirements:
                 rows = rows[requirement.margins(ball, candidates, rows) >= 0.0] if len(rows) else rows
@@ -228,11 +228,11 @@ class LimitedSearch(Search):
             scores[permitted] = ball.worst_cases(candidates.values(bound, rows[permitted])).expectation
         return scores
 
-    def _closest_of(self, ball: Ball, candidates: Candidates) -> Found | None:
+    def _closest_of(self, ball: Ball, candidates: Candidates) -> Winner | None:
         """Return the candidate with the largest least margin on the atoms, visited by decreasing upper bound."""
         ceilings = self._ceilings(ball, candidates)
         order = np.argsort(-ceilings, kind="stable")
-        best: Found | None = None
+        best: Winner | None = None
         for first in range(0, len(order), _BATCH):
             rows = order[first : first + _BATCH]
             if best is not None and ceilings[rows[0]] <= best.score:
@@ -240,18 +240,18 @@ class LimitedSearch(Search):
             margins = self._least(ball, candidates, rows)
             top = int(np.argmax(margins))
             if best is None or margins[top] > best.score:
-                best = Found(candidates.point(int(rows[top])), float(margins[top]))
+                best = Winner(candidates.point(int(rows[top])), float(margins[top]))
         return best
 
     def _best_of(
         self, ball: Ball, bound: Estimate, slack: FloatArray, away: FloatArray, candidates: Candidates
-    ) -> Found | None:
+    ) -> Winner | None:
         """Return the best candidate that meets the requirements on the atoms with a slack; None if there is none."""
         ceilings = candidates.ceilings(bound, ball.weights)
         ceilings[self._inner.repeats(candidates.points, away)] = -np.inf
         for requirement, least in zip(self._requirements, slack, strict=True):
             ceilings[requirement.ceilings(ball, candidates) < least] = -np.inf
-        best: Found | None = None
+        best: Winner | None = None
         size = _FIRST_BATCH
         while True:
             rows = np.argsort(-ceilings, kind="stable")[:size]
@@ -267,4 +267,4 @@ class LimitedSearch(Search):
                 scores = ball.worst_cases(candidates.values(bound, rows)).expectation
                 first = int(np.argmax(scores))
                 if best is None or scores[first] > best.score:
-                    best = Found(candidates.point(int(rows[first])), float(scores[first]))
+                    best = Winner(candidates.point(int(rows[first])), float(scores[first]))

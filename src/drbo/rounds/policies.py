@@ -18,7 +18,7 @@ from drbo.rounds.context_rules import Beliefs, ContextRule, Informative, check_r
 from drbo.rounds.floors import Limit
 from drbo.rounds.limited_search import LimitedSearch
 from drbo.rounds.repeats import NOTHING_TAKEN, Taken
-from drbo.rounds.search import Found, Indices, Search
+from drbo.rounds.search import Indices, Search, Winner
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 
@@ -221,7 +221,7 @@ def picked(
     round: Round,
     beliefs: Beliefs,
     ball: Ball,
-    found: Found,
+    found: Winner,
     first: Point | None = None,
     reason: Reason = "search",
 ) -> Choice:

@@ -19,7 +19,7 @@ from drbo._fast_record import fast_record
 from drbo.models.surrogate import Estimate, curve_of
 from drbo.rounds.ball import Ball
 from drbo.rounds.context_rules import Beliefs
-from drbo.rounds.search import Found, NoActionLeftError, Pick, Search
+from drbo.rounds.search import NoActionLeftError, Pick, Search, Winner
 from drbo.rounds.working import LIKELY, SuccessChances
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
@@ -150,7 +150,7 @@ class Avoiding(Search):
 
     def best(
         self, ball: Ball, bound: Estimate, near: FloatArray, away: FloatArray, failed: Sequence[Point] = ()
-    ) -> Found:
+    ) -> Winner:
         try:
             return self._inner.best(ball, bound, near, away, [*failed, *self._left_out])
         except NoActionLeftError:
@@ -159,6 +159,6 @@ class Avoiding(Search):
     def compares(self, ball: Ball) -> bool:
         return self._inner.compares(ball)
 
-    def best_by(self, ball: Ball, pick: Pick, near: FloatArray, failed: Sequence[Point] = ()) -> Found | None:
+    def best_by(self, ball: Ball, pick: Pick, near: FloatArray, failed: Sequence[Point] = ()) -> Winner | None:
         found = self._inner.best_by(ball, pick, near, [*failed, *self._left_out])
         return self._inner.best_by(ball, pick, near, failed) if found is None else found

@@ -35,7 +35,7 @@ from drbo.rounds.ball import Ball, first_of_the_best
 from drbo.rounds.context_rules import Beliefs, ContextRule, check_rule
 from drbo.rounds.limited_search import FewActions
 from drbo.rounds.policies import Choice, Policy, Round, picked
-from drbo.rounds.search import Candidates, Found, Pick, Search
+from drbo.rounds.search import Candidates, Pick, Search, Winner
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 
@@ -211,7 +211,7 @@ def satisfy(
     goal: Goal,
     near: FloatArray,
     failed: Sequence[Point] = (),
-) -> Found | None:
+) -> Winner | None:
     """Return the best action for a goal, at any radius; None if no action reaches the target under the reference."""
     pick = picker(ball, bound, target, goal)
     found = search.best_by(ball, pick, near, failed)
@@ -229,10 +229,10 @@ def picker(ball: Ball, bound: Bound, target: float, goal: Goal) -> Pick:
     """Return a function that picks the best candidate for a goal; exactly, among the candidates on the atoms."""
     rank = _largest_radius if goal == "radius" else _least_fragile
 
-    def pick(candidates: Candidates) -> Found | None:
+    def pick(candidates: Candidates) -> Winner | None:
         values = candidates.values(bound, np.arange(len(candidates.points)))
         found = rank(ball, values, target)
-        return None if found is None else Found(candidates.point(found[0]), found[1])
+        return None if found is None else Winner(candidates.point(found[0]), found[1])
 
     return pick
 
@@ -330,7 +330,7 @@ class Satisficing(Policy):
             found = search.best(ball.at(0.0), bound, round.near, round.away(self.contexts))
         score = float(ball.worst_case(bound.of_action(found.action)).expectation)
         ball, score = ball.widened(Bound(beliefs.certain(ball), beliefs.width, UPPER), found.action, score)
-        return picked(self.contexts, round, beliefs, ball, Found(found.action, score))
+        return picked(self.contexts, round, beliefs, ball, Winner(found.action, score))
 
 
 def check_goal(goal: object) -> Goal:

@@ -23,7 +23,7 @@ _DISTANCES = (0.2, 0.05, 0.05, 0.01, 0.01)
 
 
 @fast_record
-class Found:
+class Winner:
     """The action of the largest robust score, and that score in the model's units."""
 
     action: Point
@@ -92,7 +92,7 @@ class NoActionLeftError(RuntimeError):
 
 Smooth = Callable[[FloatArray], tuple[float, FloatArray]]
 """A function of an action (d,) that returns a value and its gradient (d,)."""
-Pick = Callable[[Candidates], Found | None]
+Pick = Callable[[Candidates], Winner | None]
 """A function that returns the best of the candidates by its own score, or None if none is acceptable."""
 
 
@@ -104,7 +104,7 @@ class Search(ABC):
     @abstractmethod
     def best(
         self, ball: Ball, bound: Estimate, near: FloatArray, away: FloatArray, failed: Sequence[Point] = ()
-    ) -> Found:
+    ) -> Winner:
         """Return the best action.
 
         `near` (k, d) are starting points, `away` (l, d) pending actions that should not be repeated, and `failed`
@@ -117,7 +117,7 @@ class Search(ABC):
         return True
 
     @abstractmethod
-    def best_by(self, ball: Ball, pick: Pick, near: FloatArray, failed: Sequence[Point] = ()) -> Found | None:
+    def best_by(self, ball: Ball, pick: Pick, near: FloatArray, failed: Sequence[Point] = ()) -> Winner | None:
         """Return the best action by another score than a worst-case expectation; None if `pick` accepts none.
 
         `pick` is called with candidates, once or several times; `near` and `failed` are as for `best`.
@@ -130,7 +130,7 @@ class WholeSearch(Search):
     exhaustive: bool = False
     """Whether the action found is certainly the best. Otherwise the maximum may have been missed."""
 
-    def best_by(self, ball: Ball, pick: Pick, near: FloatArray, failed: Sequence[Point] = ()) -> Found | None:
+    def best_by(self, ball: Ball, pick: Pick, near: FloatArray, failed: Sequence[Point] = ()) -> Winner | None:
         """Return the best of all candidates, after moves to better ones around it."""
         candidates = self.candidates(near, ball.seed).without(failed)
         found = pick(candidates) if len(candidates.points) else None

@@ -39,7 +39,7 @@ from drbo.models.surrogate import Capability, Posterior, SupportsAverages, Suppo
 from drbo.rounds.ball import Ball
 from drbo.rounds.context_rules import Beliefs, Informative
 from drbo.rounds.policies import Choice, Optimism, Policy, Round, picked
-from drbo.rounds.search import Candidates, Found
+from drbo.rounds.search import Candidates, Winner
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 
@@ -304,7 +304,7 @@ class ValueOfInformation(Policy):
         context = ball.reference.atom(int(gains.columns[best])) if decided else None
         upper = Bound(beliefs.expected(ball), beliefs.width, UPPER)
         score = float(ball.worst_case(upper.of_action(action)).expectation)
-        return picked(rule, round, beliefs, ball, Found(action, score), context)
+        return picked(rule, round, beliefs, ball, Winner(action, score), context)
 
     def _shortlist(self, round: Round, beliefs: Beliefs) -> tuple[Ball, ActionDraws, list[Point]]:
         """Return the ball of the round, extended by the contexts that matter to the best mean, and some draws."""
@@ -317,7 +317,7 @@ class ValueOfInformation(Policy):
         weights = np.concatenate([ball.worst_cases(of_best).weights, ball.weights[None]])
         found = {best.action.coordinates.tobytes(): best.action}
 
-        def pick(candidates: Candidates) -> Found:
+        def pick(candidates: Candidates) -> Winner:
             """Record the most promising candidates by upper bounds of their worst cases."""
             by_mean, by_upper = (
                 np.min([candidates.ceilings(bound, w) for w in weights], axis=0) for bound in (mean, upper)
@@ -326,7 +326,7 @@ class ValueOfInformation(Policy):
                 point = candidates.point(int(row))
                 found.setdefault(point.coordinates.tobytes(), point)
             top = int(np.argmax(by_mean))
-            return Found(candidates.point(top), float(by_mean[top]))
+            return Winner(candidates.point(top), float(by_mean[top]))
 
         if search.compares(ball):
             search.best_by(ball, pick, np.concatenate([round.near, best.action.coordinates[None]]))

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from drbo.models.success import Success, averages
 from drbo.models.surrogate import Estimate, Inputs, Values
 from drbo.rounds.ball import Ball
-from drbo.rounds.search import Candidates, Found, Pick, Search
+from drbo.rounds.search import Candidates, Pick, Search, Winner
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 
@@ -162,19 +162,19 @@ class Working(Search):
 
     def best(
         self, ball: Ball, bound: Estimate, near: FloatArray, away: FloatArray, failed: Sequence[Point] = ()
-    ) -> Found:
+    ) -> Winner:
         discouraged = Discouraged(bound, self._chances, self._least)
         found = self._inner.best(ball, discouraged, near, away, failed)
-        return Found(found.action, found.score + float(discouraged.penalty(found.action.coordinates[None])[0]))
+        return Winner(found.action, found.score + float(discouraged.penalty(found.action.coordinates[None])[0]))
 
     def compares(self, ball: Ball) -> bool:
         return self._inner.compares(ball)
 
-    def best_by(self, ball: Ball, pick: Pick, near: FloatArray, failed: Sequence[Point] = ()) -> Found | None:
+    def best_by(self, ball: Ball, pick: Pick, near: FloatArray, failed: Sequence[Point] = ()) -> Winner | None:
         """Return the best action that is likely to work, by the score of `pick`; None if `pick` accepts none."""
         some = False
 
-        def likely(candidates: Candidates) -> Found | None:
+        def likely(candidates: Candidates) -> Winner | None:
             nonlocal some
             rows = np.flatnonzero(self._chances.of_actions(candidates.points) >= self._least)
             some = some or len(rows) > 0
