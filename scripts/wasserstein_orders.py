@@ -45,9 +45,9 @@ def drawn() -> Figure:
         axes.hist(GRID, edges, weights=w, histtype="step", color="C3", label="worst case")
         axes.set_title(title, fontsize=10)
         axes.set_xlabel("mean temperature of a day")
-        axes.text(0.97, 0.75, f"95% of days\nbelow {_quantile(w):.0f}", transform=axes.transAxes, ha="right")
+        axes.text(0.87, 0.75, f"95% of days\nbelow {_quantile(w):.0f}", transform=axes.transAxes, ha="right")
     figure.axes[0].set_ylabel("share of days")
-    figure.axes[0].legend(fontsize=8, loc="upper right", bbox_to_anchor=(1.0, 0.7))
+    figure.axes[-1].legend(fontsize=8, loc="upper right", bbox_to_anchor=(1.0, 0.7))
     return figure
 
 
