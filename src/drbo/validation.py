@@ -6,6 +6,7 @@ import enum
 import math
 import operator
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,13 @@ def finite_float(name: str, value: Any) -> float:
     if not math.isfinite(number):
         raise ValueError(f"{name} must be finite, got {number}")
     return number
+
+
+def finite_entries(name: str, values: Mapping[Any, Any], columns: Sequence[Any]) -> list[float]:
+    """Return the values of these columns as finite floats; an error names the column."""
+    flags = (bool, np.bool_)
+    given = [float(one) if isinstance(one := values[column], flags) else one for column in columns]
+    return [finite_float(f"{name}[{column!r}]", one) for column, one in zip(columns, given, strict=True)]
 
 
 def positive_float(name: str, value: Any) -> float:

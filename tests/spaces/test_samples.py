@@ -1,5 +1,6 @@
 """Contexts from data: what may be given, and in which units it comes back."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,22 @@ def test_a_context_is_given_by_names_or_in_order() -> None:
     assert within.encode("context", [1.0, 2.0, "winter"]).same_as(by_name)
     with pytest.raises(ValueError, match="context must give outdoor, load, season"):
         within.encode("context", [1.0, 2.0])
+
+
+def test_an_error_names_the_column_of_a_context() -> None:
+    data = drbo.Samples([[0.0, 1.0], [1.0, 0.0]], names=["load", "weekend"])
+    opt = Optimizer(drbo.Box(x=(0.0, 1.0)), data, setting=Simulator(radius=0.1), surrogate=FIXED)
+    frame = pd.DataFrame({"load": [0.0, 1.0], "weekend": [1.0, 0.0]})
+    listed = Optimizer([0.0, 1.0], frame, setting=Simulator([0.5, 0.5], radius=0.1), surrogate=FIXED)
+    for one, action in ((opt, {"x": 0.5}), (listed, 1.0)):
+        for wrong, error, message in (
+            ("1", TypeError, r"context\['load'\] must be a number, got '1'"),
+            (math.nan, ValueError, r"context\['load'\] must be finite, got nan"),
+        ):
+            with pytest.raises(error, match=message):
+                one.tell(action, 1.0, context={"load": wrong, "weekend": True})
+        one.tell(action, 1.0, context={"load": 0.0, "weekend": True})
+        assert one.results[0].context == {"load": 0.0, "weekend": 1.0}
 
 
 def test_samples_are_made_again_from_their_arguments() -> None:

@@ -301,11 +301,8 @@ class Configuration:
             _check_outcome(each, prior if name == OBJECTIVE else None, inputs, nature)
             if name != OBJECTIVE:
                 _check_coordinates(name, each.surrogate, chosen_from, drawn_from)
-        if nature.range is not None and any(one.probability is not None for one in limited.values()):
-            raise TypeError(
-                "limits must not have a probability where contexts have a range: give a finite set of contexts, or "
-                "Samples without within="
-            )
+        if any(one.probability is not None for one in limited.values()):
+            _check_every_context(nature)
         if explore_budget is not None:
             require(prior, (SupportsCovariance,), "explore_budget", model)
         today = None if baseline is None else frozen_copy(search.permitted("baseline", baseline))
@@ -510,6 +507,20 @@ def _known(known: Any, actions: Space, nature: Contexts, shift: Displacement | N
     if nature.range is not None or part.given.lipschitz is not None:
         part.steepness()  # raises if there is none, or a column is missing
     return part
+
+
+def _check_every_context(nature: Contexts) -> None:
+    """Raise if limits with a probability do not see every context: an indicator has no bound between atoms."""
+    if nature.range is not None:
+        raise TypeError(
+            "limits must not have a probability where contexts have a range: give a finite set of contexts, or Samples "
+            "without within="
+        )
+    if len(represented := nature.seen([]).represented):
+        raise TypeError(
+            f"limits must not have a probability where samples are compressed: give Samples(..., "
+            f"atoms={len(represented)}), or fewer samples"
+        )
 
 
 def _budget(explore_budget: Any, baseline: Point | None, nature: Contexts) -> float:

@@ -100,7 +100,8 @@ class FiniteSet(Space):
         """
         value = value if self._names is None else validation.by_name(value)
         if isinstance(value, Mapping) and self._names is not None:
-            value = self.in_column_order(name, value)
+            self.in_column_order(name, value)  # raises if a column is missing
+            value = validation.finite_entries(name, value, self._names)
         given = np.atleast_1d(validation.finite_array(name, value))
         if given.shape != (self.dimension,):
             raise ValueError(f"{name} must be a point of {self.dimension} dimension(s), got {value!r}")
