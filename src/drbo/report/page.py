@@ -73,13 +73,14 @@ style-src 'unsafe-inline'; img-src data:">
 
 def _sections(contents: PageContents, before: PageContents | None) -> list[str]:
     """Return the sections of the page in order; `before` are the contents of another run."""
-    progress = contents.progress()
+    progress, results = contents.progress(), contents.results()
     parts = [_section("deploy", "The answer", "", _answers(contents.deploy()))]
     if before is not None:
         found = changes(contents, before)
         said = "".join(f'<p class="sentence">{escaped(one)}</p>' for one in found["paragraphs"])
         parts.append(_section("changes", "What changed", "", said + _compared(found["rows"])))
-    parts.append(_section("progress", "Progress", progress["sentence"], _figures("progress", [progress["figure"]])))
+    drawn = _figures("progress", [progress["figure"]]) if results["rows"] else ""
+    parts.append(_section("progress", "Progress", progress["sentence"], drawn))
     further: list[tuple[str, str, Callable[[], Any], Callable[[Any], str]]] = [
         ("limits", "Limits", contents.limits, lambda part: _figures("limits", part["figures"])),
         ("dial", "The radius dial", contents.dial, lambda part: _dial(part["stops"], part["figure"])),
@@ -93,12 +94,12 @@ def _sections(contents: PageContents, before: PageContents | None) -> list[str]:
         part = make()
         if part is not None:
             parts.append(_section(key, title, part["sentence"], inner(part)))
-    results = contents.results()
-    left_out = results["count"] - len(results["rows"])
-    count = f"{results['count']:,} results, in the order in which they were told. A number links to its marks above."
-    if left_out:
-        count = f"The last {len(results['rows']):,} of {count} to_frame() has them all."
-    parts.append(_section("results", "All results", count, _table(results["columns"], results["rows"], left_out)))
+    if results["rows"]:
+        left_out = results["count"] - len(results["rows"])
+        count = f"{results['count']:,} results, in the order in which they were told. A number links to its marks."
+        if left_out:
+            count = f"The last {len(results['rows']):,} of {count} to_frame() has them all."
+        parts.append(_section("results", "All results", count, _table(results["columns"], results["rows"], left_out)))
     made = "".join(f"<dt>{escaped(n)}</dt><dd>{escaped(v)}</dd>" for n, v in contents.configuration().items())
     parts.append(_section("configuration", "How it was made", "", f'<dl class="configuration">{made}</dl>'))
     return parts
