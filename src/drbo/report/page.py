@@ -94,12 +94,11 @@ def _sections(contents: PageContents, before: PageContents | None) -> list[str]:
         part = make()
         if part is not None:
             parts.append(_section(key, title, part["sentence"], inner(part)))
-    if results["rows"]:
-        left_out = results["count"] - len(results["rows"])
-        count = f"{results['count']:,} results, in the order in which they were told. A number links to its marks."
-        if left_out:
-            count = f"The last {len(results['rows']):,} of {count} to_frame() has them all."
-        parts.append(_section("results", "All results", count, _table(results["columns"], results["rows"], left_out)))
+    left_out = results["count"] - len(results["rows"])
+    count = f"{results['count']:,} results, in the order in which they were told. A number links to its marks above."
+    if left_out:
+        count = f"The last {len(results['rows']):,} of {count} to_frame() has them all."
+    parts.append(_section("results", "All results", count, _table(results["columns"], results["rows"], left_out)))
     made = "".join(f"<dt>{escaped(n)}</dt><dd>{escaped(v)}</dd>" for n, v in contents.configuration().items())
     parts.append(_section("configuration", "How it was made", "", f'<dl class="configuration">{made}</dl>'))
     return parts
