@@ -7,12 +7,11 @@ import platform
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import cached_property
-from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 
-from drbo import Measured, NotReachedError, Optimizer
+from drbo import Measured, NotReachedError, Optimizer, __version__
 from drbo.analysis import RadiusExplanation, Recommendation
 from drbo.contexts.nature import in_words
 from drbo.models import SupportsCovariance, SupportsLeaveOneOut, supports
@@ -449,7 +448,7 @@ class PageContents:
 
     def configuration(self) -> Row:
         """Return the arguments of the optimizer, and the versions."""
-        versions = {"drbo": version("drbo"), "Python": platform.python_version(), "numpy": np.__version__}
+        versions = {"drbo": __version__, "Python": platform.python_version(), "numpy": np.__version__}
         return {**self.arguments(self.opt), **versions}
 
     @staticmethod
