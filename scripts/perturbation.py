@@ -11,6 +11,7 @@ polynomial, against the best of the actions.
 
 from __future__ import annotations
 
+import itertools
 import sys
 from typing import Any, Literal
 
@@ -90,13 +91,26 @@ def table(curves: dict[tuple[bool, Rule], FloatArray]) -> list[str]:
     return lines
 
 
+def share(ours: FloatArray, theirs: FloatArray) -> float:
+    """Return the evaluations for their median regret after 15, 30, ... evaluations, as a share of these; the mean."""
+    mine, other = np.median(ours, axis=0), np.median(theirs, axis=0)
+    at = range(15, FIRST + len(other) + 1, 15)
+    return float(np.mean([evaluations_for(other[t - FIRST - 1], mine) / t for t in at]))
+
+
 def main() -> None:
-    """Print the table."""
+    """Print the table, and the shares of evaluations with the interval of 80% of resampled sets of seeds."""
     seeds, evaluations, first = (int(a) for a in [*sys.argv[1:], *("21", "60", "100")[len(sys.argv) - 1 :]])
     of = range(first, first + seeds)
     curves = {(p, pick): np.array([regrets(p, pick, seed, evaluations) for seed in of]) for p, pick in COLUMNS}
     print("\n".join(table(curves)))
     print(f"{seeds} seeds; medians and quartiles")
+    rng = np.random.default_rng(0)
+    some = rng.integers(seeds, size=(1000, seeds))
+    for one, other in itertools.combinations(curves, 2):
+        low, high = np.quantile([share(curves[other][rows], curves[one][rows]) for rows in some], (0.1, 0.9))
+        what = f"{COLUMNS[other]} needs {share(curves[other], curves[one]):.0%} ({low:.0%} to {high:.0%})"
+        print(f"{what} of the evaluations of {COLUMNS[one]}")
 
 
 if __name__ == "__main__":
