@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from drbo import Measured, NotReachedError, Optimizer, __version__
+import drbo
+from drbo import Measured, NotReachedError, Optimizer
 from drbo.analysis import RadiusExplanation, Recommendation
 from drbo.contexts.nature import in_words
 from drbo.models import SupportsCovariance, SupportsLeaveOneOut, supports
@@ -448,7 +449,7 @@ class PageContents:
 
     def configuration(self) -> Row:
         """Return the arguments of the optimizer, and the versions."""
-        versions = {"drbo": __version__, "Python": platform.python_version(), "numpy": np.__version__}
+        versions = {"drbo": drbo.__version__, "Python": platform.python_version(), "numpy": np.__version__}
         return {**self.arguments(self.opt), **versions}
 
     @staticmethod
