@@ -190,3 +190,17 @@ def test_noise_is_averaged_by_repeating() -> None:
         s = opt.ask()
         opt.tell(s, 1.0)
     assert opt.n_told == 3
+
+
+def test_a_small_error_that_is_known_is_averaged() -> None:
+    """The paper's rule for a fixed model: at 0.5% of the amplitude, the clearly best action is evaluated again."""
+    opt = Optimizer(
+        X, C, setting=Simulator(np.ones(3), 0.2), surrogate=GP(FIXED.kernel, 5e-3), policy=Optimism(Uncertain())
+    )
+    for x in X:
+        for c in C[:2] if x == X[0] else C:  # one evaluation is left, of a clearly worse action
+            opt.tell(x, exact(x, c), context=c)
+    for _ in range(4):
+        s = opt.ask()
+        assert s.action_index == 3
+        opt.tell(s, exact(X[3], s.context))

@@ -21,7 +21,7 @@ from drbo.rounds.chance import check_atoms
 from drbo.rounds.context_rules import Beliefs
 from drbo.rounds.floors import View
 from drbo.rounds.policies import Choice, Evaluations, Policy, Round
-from drbo.rounds.repeats import DETERMINISTIC, Avoiding, Taken
+from drbo.rounds.repeats import DETERMINISTIC, NO_ERROR, Avoiding, Taken
 from drbo.rounds.working import LIKELY, SuccessChances, Working
 from drbo.spaces.space import Point
 
@@ -51,7 +51,7 @@ def propose(
     permission = wishes.permission(state, objective, limits, ball, before, own.search)
     number = state.n_asked + len(before)
     chances = known.chances(state, ball.reference) if state.n_failed else None
-    taken = _taken(state, under_way, objective.belief.certain, chances)
+    taken = _taken(own, state, under_way, objective.belief.certain, chances)
     search = own.search if permission is None else permission.search(own.search)
     search = search if chances is None else Working(search, chances, LIKELY * chances.best)
     if taken.failed or taken.pending:
@@ -129,7 +129,9 @@ def _is_new(own: Configuration, state: State) -> bool:
     return own.surrogate.learns and state.counts[OBJECTIVE] < min(own.search.space.dimension, _MOST_NEW) + 2
 
 
-def _taken(state: State, under_way: Sequence[Iterate], posterior: Posterior, chances: SuccessChances | None) -> Taken:
+def _taken(
+    own: Configuration, state: State, under_way: Sequence[Iterate], posterior: Posterior, chances: SuccessChances | None
+) -> Taken:
     """Return the evaluations not to repeat: failed, pending and, if outcomes are nearly deterministic, told ones.
 
     Failures by accident may be repeated.
@@ -137,7 +139,8 @@ def _taken(state: State, under_way: Sequence[Iterate], posterior: Posterior, cha
     pending: list[tuple[Point, Point]] = []
     for one in under_way:
         pending += [(one.proposal.action, context) for context in one.proposal.contexts]
-    certain = state.counts[OBJECTIVE] and posterior.noise <= DETERMINISTIC * posterior.amplitude
+    share = DETERMINISTIC if own.surrogate.learns else NO_ERROR
+    certain = state.counts[OBJECTIVE] and posterior.noise <= share * posterior.amplitude
     failed = () if chances is None or chances.model.by_accident else state.failed_pairs
     return Taken(failed, pending, state.evaluated(of=OBJECTIVE) if certain else (), chances)
 
