@@ -32,7 +32,7 @@ _SAME = 1e-4
 """Actions that differ by no more have the same outcome, if outcomes are deterministic."""
 DETERMINISTIC = 0.01
 """Outcomes are nearly deterministic if their error, as learned, is at most this share of the amplitude of f."""
-NO_ERROR = 1e-3
+NO_ERROR = 2e-4
 """The same share for a model whose error is fixed: a small error that is known still needs repeats to average it."""
 
 
