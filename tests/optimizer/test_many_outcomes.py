@@ -150,7 +150,7 @@ def test_a_sample_of_the_outcomes_is_predicted_from_the_others(monkeypatch: pyte
     assert f"of {len(some.outcome)} outcomes, a sample of {N}, lie within" in str(some)
     assert len(opt.leave_one_out(most=10_000).outcome) == N
     monkeypatch.setattr(contents, "MOST_POINTS", 60)
-    assert f"In the picture {some}." in page(opt, "run")
+    assert f"In the picture, {some}." in page(opt, "run")
 
 
 def test_bounds_over_time_read_each_result_once_for_all_models(monkeypatch: pytest.MonkeyPatch) -> None:

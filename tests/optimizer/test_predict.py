@@ -139,7 +139,7 @@ def test_all_rows_are_one_call_of_the_posterior(monkeypatch: pytest.MonkeyPatch)
         (ACTIONS, WEATHER.set_axis([1, 2, 3]), "must have the same index"),
         (ACTIONS.drop(columns="gain"), WEATHER, r"action lacks the column\(s\) gain; it has mode, stages, setpoint"),
         (ACTIONS.assign(gain=[0.1, 5.0, 0.1]), WEATHER, r"action\[1\]\['gain'\] must be from"),
-        (ACTIONS, WEATHER.assign(load=[0.1, np.nan, 0.2]), r"context\[1\] must be finite"),
+        (ACTIONS, WEATHER.assign(load=[0.1, np.nan, 0.2]), r"context\[1\]\['load'\] must be finite"),
     ],
 )
 def test_what_does_not_fit_is_named(action: Any, context: Any, message: str) -> None:
