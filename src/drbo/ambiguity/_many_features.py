@@ -157,7 +157,9 @@ def start_on_gram(M, mean, square, d, eps, most_atoms, active, lam, size):
             if not (inside > 0.0 and slope > 0.0):
                 return size, 0.0
             step = math.sqrt(inside / slope)
-            blocking = walk(R, size, hull, step, g, rhs, target, lam)
+            for i in range(size - 1):
+                rhs[i] = -hull[i] - step * g[i]
+            blocking = walk(R, size, rhs, target, lam)
             if blocking < 0:
                 break
             size = delete(Q, R, active, lam, size, blocking, hull, nothing)

@@ -71,13 +71,11 @@ def descent(R, size, d, active, rhs, g):
 
 
 @jit
-def walk(R, size, hull, step, g, rhs, target, lam):
-    """Walk from weights lam towards those of the best point, a step along -g, until an atom's weight is zero.
+def walk(R, size, rhs, target, lam):
+    """Walk from weights lam towards those of the point with coordinates `rhs`, until an atom's weight is zero.
 
     Returns the position of this atom, or -1 if the walk arrives; `target` receives the weights at the end.
     """
-    for i in range(size - 1):
-        rhs[i] = -hull[i] - step * g[i]
     affine(R, size, rhs, target)
     far, blocking = 1.0, -1
     for i in range(size):

@@ -41,10 +41,10 @@ from drbo.ambiguity._mmd_atoms import (
     cheapest_nearby,
     contains,
     delete,
-    descent,
     dot,
     list_cheap,
     price_all,
+    solve_lower,
     split,
     walk,
 )
@@ -115,14 +115,20 @@ def _solve_on_hull(d, b, eps, anew, size, active, lam, Q, R, hull, point, y, g, 
     r = point.size
     while True:
         distance = math.sqrt(dot(point, point, r))
-        slope = math.sqrt(descent(R, size, d, active, rhs, g))
+        k, base = size - 1, active[0]  # `descent`, whose call would take a twentieth of a small solve
+        for i in range(k):
+            rhs[i] = d[active[i + 1]] - d[base]
+        solve_lower(R, k, rhs, g)
+        slope = math.sqrt(dot(g, g, k))
         if slope <= 1e-300:  # one atom, or equal values: stay; inside the ball the multiplier is zero
             touching = distance >= eps * (1.0 - 1e-12)
             for f in range(r):
                 y[f] = point[f] if touching else 0.0
             return size, not touching
         step = math.sqrt(max(eps - distance, 0.0) * (eps + distance)) / slope
-        blocking = walk(R, size, hull, step, g, rhs, target, lam)
+        for i in range(k):
+            rhs[i] = -hull[i] - step * g[i]
+        blocking = walk(R, size, rhs, target, lam)
         if blocking < 0:
             exists = step > 1e-300
             scale = 1.0 / step if exists else 1.0
