@@ -6,7 +6,7 @@ import enum
 import math
 import operator
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -68,10 +68,9 @@ def finite_float(name: str, value: Any) -> float:
     return number
 
 
-def finite_entries(name: str, values: Mapping[Any, Any], columns: Sequence[Any]) -> list[float]:
-    """Return the values of these columns as finite floats; an error names the column."""
-    flags = (bool, np.bool_)
-    given = [float(one) if isinstance(one := values[column], flags) else one for column in columns]
+def finite_entries(name: str, columns: Sequence[Any], values: Sequence[Any]) -> list[float]:
+    """Return one value per column as finite floats; True is 1. An error names the column."""
+    given = [float(one) if isinstance(one, (bool, np.bool_)) else one for one in values]
     return [finite_float(f"{name}[{column!r}]", one) for column, one in zip(columns, given, strict=True)]
 
 

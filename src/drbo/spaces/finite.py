@@ -100,8 +100,7 @@ class FiniteSet(Space):
         """
         value = value if self._names is None else validation.by_name(value)
         if isinstance(value, Mapping) and self._names is not None:
-            self.in_column_order(name, value)  # raises if a column is missing
-            value = validation.finite_entries(name, value, self._names)
+            value = validation.finite_entries(name, self._names, self.in_column_order(name, value))
         given = np.atleast_1d(validation.finite_array(name, value))
         if given.shape != (self.dimension,):
             raise ValueError(f"{name} must be a point of {self.dimension} dimension(s), got {value!r}")

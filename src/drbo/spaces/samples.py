@@ -88,7 +88,7 @@ class DataRange(Space):
             if self.names is None or set(value) != set(self.names):
                 expected = "be an array, as the samples are" if self.names is None else f"name {listed(self.names)}"
                 raise ValueError(f"{name} must {expected}, got {value!r}")
-            value = validation.finite_entries(name, value, self.names)
+            value = validation.finite_entries(name, self.names, [value[key] for key in self.names])
         given = np.atleast_1d(validation.finite_array(name, value))
         if given.shape != (self.dimension,):
             raise ValueError(f"{name} must have {self.dimension} number(s), got {value!r}")
